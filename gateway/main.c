@@ -15,6 +15,7 @@
 #include "gateway/loaded_model.h"
 #include "gateway/openai/api.h"
 #include "gateway/operator/pages.h"
+#include "gateway/responses/responses.h"
 
 #include <malloc.h>
 #include <signal.h>
@@ -248,6 +249,7 @@ static lh_status start_api(gateway *g, lh_error *error) {
     config.logits_digest = g->settings.logits_digest;
     config.cors_origins = g->settings.cors_origin;
     config.traces = g->traces;
+    config.responses = &lh_responses;
     config.authenticator = g->authenticator;
     raise_descriptor_limit(g);
     return lh_openai_api_open(&config, g->engine, &g->model.served, &g->api, error);

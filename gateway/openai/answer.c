@@ -6,7 +6,6 @@
 #include "common/base/random_id.h"
 #include "common/json/json_text.h"
 #include "gateway/openai/lookup.h"
-#include "gateway/openai/stream.h"
 #include "gateway/openai/timing.h"
 
 #include <assert.h>
@@ -19,6 +18,7 @@
 
 struct lh_openai_answer {
     const lh_openai_service *service;
+    const lh_openai_dialect *dialect;
     lh_http_exchange *exchange;
     lh_ticket *ticket;
     const char *request_id;
@@ -32,13 +32,10 @@ struct lh_openai_answer {
     lh_openai_frame frame;
     const lh_tool_format *tool_format; /* NULL: no tool may be called */
     uint32_t tool_calls_max;           /* of a choice */
+    uint32_t choices;                  /* of all prompts */
+    void *writer;                      /* the dialect's */
     bool streams;
-    lh_openai_stream stream;
-    /* [stream.choices], where it does not stream. */
-    lh_openai_gathered *gathered;
-    /* [echo_count], or NULL. */
-    lh_text_buffer *echoes;
-    uint32_t echo_count;
+    lh_server_events events;
     json_t *prompt_ids; /* [prompt]; NULL: not asked for */
     int64_t silent_since_us;
 
@@ -46,12 +43,14 @@ struct lh_openai_answer {
 };
 
 lh_openai_answer *lh_openai_answer_create(const lh_openai_service *service,
+                                          const lh_openai_dialect *dialect,
                                           lh_http_exchange *exchange, lh_ticket *ticket,
                                           const char *request_id, int64_t received_us) {
     lh_openai_answer *answer = calloc(1, sizeof *answer);
     if (!answer)
         return NULL;
     answer->service = service;
+    answer->dialect = dialect;
     answer->exchange = exchange;
     answer->ticket = ticket;
     answer->request_id = request_id;
@@ -65,14 +64,9 @@ void lh_openai_answer_destroy(lh_openai_answer *answer) {
     lh_openai_timing_end(&answer->timing);
     json_decref(answer->frame.timing);
     lh_generation_destroy(answer->generation);
-    for (uint32_t i = 0; answer->gathered && i < answer->stream.choices; i++)
-        lh_openai_gathered_reset(&answer->gathered[i]);
-    for (uint32_t i = 0; i < answer->echo_count; i++)
-        lh_text_buffer_reset(&answer->echoes[i]);
-    free(answer->gathered);
-    free(answer->echoes);
+    answer->dialect->destroy(answer->writer);
     json_decref(answer->prompt_ids);
-    lh_text_buffer_reset(&answer->stream.out);
+    lh_server_events_reset(&answer->events);
     free(answer);
 }
 
@@ -106,17 +100,16 @@ static void on_ready(void *context) {
 static const lh_thinking_marks *thinking_of(const lh_openai_answer *answer,
                                             const lh_openai_request *request) {
     const lh_chat_template *chat = answer->service->model->chat_template;
-    bool is_asked = request->endpoint == LH_OPENAI_CHAT && !request->keeps_thoughts;
+    bool is_asked = lh_openai_is_chat(request->endpoint) && !request->keeps_thoughts;
     return is_asked ? lh_chat_template_thinking(chat) : NULL;
 }
 
 static void set_frame(lh_openai_answer *answer, const lh_openai_request *request,
                       uint32_t prompts) {
     const lh_openai_parameters *parameters = &request->parameters;
-    lh_openai_endpoint endpoint = request->endpoint;
     const lh_sampling *sampling = &parameters->sequence.sampling;
-    lh_random_id(endpoint == LH_OPENAI_CHAT ? "chatcmpl-" : "cmpl-", answer->id);
-    answer->frame = (lh_openai_frame){.endpoint = endpoint,
+    lh_random_id(answer->dialect->id_prefix, answer->id);
+    answer->frame = (lh_openai_frame){.endpoint = request->endpoint,
                                       .id = answer->id,
                                       .created = (int64_t)time(NULL),
                                       .model = answer->service->model,
@@ -132,13 +125,7 @@ static void set_frame(lh_openai_answer *answer, const lh_openai_request *request
         answer->tool_format = lh_chat_template_tool_format(answer->service->model->chat_template);
     answer->tool_calls_max = request->tools.has_one_call ? 1 : LH_TOOL_CALLS_MAX;
     answer->streams = parameters->stream;
-    answer->stream = (lh_openai_stream){.frame = &answer->frame,
-                                        .echoes = answer->echoes,
-                                        .choices = prompts * parameters->choices,
-                                        .choices_per_prompt = parameters->choices,
-                                        .include_usage = parameters->include_usage,
-                                        .continuous_usage = parameters->include_usage &&
-                                                            parameters->continuous_usage};
+    answer->choices = prompts * parameters->choices;
 }
 
 /* The deadline of the server or of the request, whichever comes first. */
@@ -189,7 +176,7 @@ static bool submit(lh_openai_answer *answer, const lh_generation_options *option
     lh_error cause;
     lh_status status = lh_generation_submit(answer->generation, options, &cause);
     if (status == LH_OK) {
-        lh_ticket_enter(answer->ticket, answer->stream.choices, lh_clock_us());
+        lh_ticket_enter(answer->ticket, answer->choices, lh_clock_us());
         return true;
     }
     lh_log(LH_LOG_INFO, "api", "request is not admitted reason=\"%s\" answer=%s id=%s",
@@ -197,22 +184,8 @@ static bool submit(lh_openai_answer *answer, const lh_generation_options *option
     lh_ticket_refund(answer->ticket, lh_clock_us());
     if (status == LH_ERR_UNAVAILABLE)
         return lh_openai_lookup_refuse(answer->service, error);
-    return status == LH_ERR_BUSY
-               ? lh_openai_refuse_full(error, answer->ticket, answer->stream.choices)
-               : lh_openai_refuse_admission(error, &cause);
-}
-
-/* A choice's text begins with what is echoed. */
-static bool prepare_gathered(lh_openai_answer *answer) {
-    const lh_openai_stream *stream = &answer->stream;
-    answer->gathered = calloc(stream->choices, sizeof *answer->gathered);
-    bool prepared = answer->gathered;
-    for (uint32_t i = 0; answer->echoes && prepared && i < stream->choices; i++) {
-        const lh_text_buffer *echo = &answer->echoes[i / stream->choices_per_prompt];
-        prepared =
-            !lh_text_buffer_append(&answer->gathered[i].text, echo->bytes, echo->length, NULL);
-    }
-    return prepared;
+    return status == LH_ERR_BUSY ? lh_openai_refuse_full(error, answer->ticket, answer->choices)
+                                 : lh_openai_refuse_admission(error, &cause);
 }
 
 static bool start(lh_openai_answer *answer, const lh_openai_parameters *parameters,
@@ -234,8 +207,6 @@ static bool start(lh_openai_answer *answer, const lh_openai_parameters *paramete
         return lh_openai_refuse_cause(error, &cause);
     assert(!answer->generation);
     atomic_store(&answer->generation, generation);
-    if (!parameters->stream && !prepare_gathered(answer))
-        return lh_openai_refuse_status(error, LH_ERR_NO_MEMORY);
     if (!submit(answer, &options, error))
         return false;
     if (atomic_load(&answer->gone))
@@ -259,13 +230,14 @@ static json_t *list_prompts(const lh_generation_prompt *prompts, size_t count) {
 bool lh_openai_answer_begin(lh_openai_answer *answer, lh_openai_reading *reading,
                             lh_openai_error *error) {
     const lh_openai_parameters *parameters = &reading->request.parameters;
-    answer->echoes = reading->echoes;
-    answer->echo_count = reading->echoes ? (uint32_t)reading->prompt_count : 0;
-    reading->echoes = NULL;
     if (parameters->returns_ids &&
         !(answer->prompt_ids = list_prompts(reading->prompts, reading->prompt_count)))
         return lh_openai_refuse_status(error, LH_ERR_NO_MEMORY);
     set_frame(answer, &reading->request, (uint32_t)reading->prompt_count);
+    answer->writer =
+        answer->dialect->open(&answer->frame, reading, answer->streams ? &answer->events : NULL);
+    if (!answer->writer)
+        return lh_openai_refuse_status(error, LH_ERR_NO_MEMORY);
     return start(answer, parameters, reading->prompts, reading->prompt_count, error);
 }
 
@@ -315,26 +287,27 @@ static lh_status fail_stream(lh_openai_answer *answer, const lh_error *cause) {
     lh_openai_error error;
     explain(answer, cause, &error);
     lh_http_exchange_close_after(answer->exchange);
-    return lh_openai_stream_fail(&answer->stream, &error);
+    return answer->dialect->fail(answer->writer, &error);
 }
 
 /* Fills the stream with the pieces that there are. LH_AGAIN: none; LH_ERR_NO_MEMORY. */
 static lh_status fill(lh_openai_answer *answer) {
-    lh_openai_stream *stream = &answer->stream;
+    const lh_openai_dialect *dialect = answer->dialect;
+    lh_server_events *events = &answer->events;
     lh_status status = LH_OK;
-    while (!status && !stream->done && lh_openai_stream_pending(stream) < BUFFER_BYTES) {
+    while (!status && !events->done && lh_server_events_pending(events) < BUFFER_BYTES) {
         lh_generation_piece piece;
         lh_error cause;
         status = lh_generation_pull(answer->generation, &piece, &cause);
         lh_token_usage usage = lh_openai_answer_usage(answer);
         if (!status)
-            status = lh_openai_stream_put(stream, &piece, &usage);
+            status = dialect->put(answer->writer, &piece, &usage);
         else if (status == LH_ERR_CLOSED)
-            status = has_timing(answer) ? lh_openai_stream_close(stream, &usage) : LH_AGAIN;
+            status = has_timing(answer) ? dialect->end(answer->writer, &usage) : LH_AGAIN;
         else if (status != LH_AGAIN)
             status = fail_stream(answer, &cause);
     }
-    return status == LH_AGAIN && lh_openai_stream_pending(stream) > 0 ? LH_OK : status;
+    return status == LH_AGAIN && lh_server_events_pending(events) > 0 ? LH_OK : status;
 }
 
 /* Nothing to send: a comment, if the silence has lasted; else waits for it to last, or for the
@@ -348,14 +321,14 @@ static lh_http_progress stay_alive(lh_openai_answer *answer) {
         lh_http_exchange_wake_at(answer->exchange, deadline_us);
         return LH_HTTP_WAIT;
     }
-    return lh_openai_stream_keep_alive(&answer->stream) ? LH_HTTP_BREAK : LH_HTTP_READY;
+    return answer->dialect->keep_alive(answer->writer) ? LH_HTTP_BREAK : LH_HTTP_READY;
 }
 
 lh_http_progress lh_openai_answer_read(lh_openai_answer *answer, char *buffer, size_t capacity,
                                        size_t *length) {
-    lh_openai_stream *stream = &answer->stream;
-    if (lh_openai_stream_pending(stream) == 0) {
-        if (stream->done)
+    lh_server_events *events = &answer->events;
+    if (lh_server_events_pending(events) == 0) {
+        if (events->done)
             return LH_HTTP_END;
         lh_status status = fill(answer);
         if (status && status != LH_AGAIN)
@@ -364,7 +337,7 @@ lh_http_progress lh_openai_answer_read(lh_openai_answer *answer, char *buffer, s
         if (progress != LH_HTTP_READY)
             return progress;
     }
-    *length = lh_openai_stream_take(stream, buffer, capacity);
+    *length = lh_server_events_take(events, buffer, capacity);
     answer->silent_since_us = lh_clock_us();
     return LH_HTTP_READY;
 }
@@ -389,7 +362,7 @@ static lh_http_progress proceed_stream(lh_openai_answer *answer, lh_http_reply *
     lh_token_usage usage = lh_openai_answer_usage(answer);
     if (status == LH_AGAIN)
         progress = stay_alive(answer);
-    else if (!status && lh_openai_stream_put(&answer->stream, &piece, &usage))
+    else if (!status && answer->dialect->put(answer->writer, &piece, &usage))
         status = lh_fail(&cause, LH_ERR_NO_MEMORY, "no memory for a stream");
     if (status && status != LH_AGAIN)
         explain(answer, &cause, error);
@@ -406,8 +379,9 @@ static lh_http_progress proceed_whole(lh_openai_answer *answer, lh_http_reply *r
     while (!status) {
         lh_error why;
         status = lh_generation_pull(answer->generation, &piece, &why);
+        lh_token_usage usage = lh_openai_answer_usage(answer);
         if (!status)
-            status = lh_openai_gather(&answer->frame, &piece, &answer->gathered[piece.choice]);
+            status = answer->dialect->put(answer->writer, &piece, &usage);
         else if (status != LH_AGAIN && status != LH_ERR_CLOSED)
             cause = why;
     }
@@ -415,10 +389,7 @@ static lh_http_progress proceed_whole(lh_openai_answer *answer, lh_http_reply *r
         return LH_HTTP_WAIT;
     lh_token_usage usage = lh_openai_answer_usage(answer);
     if (status == LH_ERR_CLOSED &&
-        !lh_openai_json_reply(
-            200,
-            lh_openai_answer_json(&answer->frame, answer->gathered, answer->stream.choices, &usage),
-            reply))
+        !lh_openai_json_reply(200, answer->dialect->whole(answer->writer, &usage), reply))
         return LH_HTTP_READY;
     explain(answer, &cause, error);
     return LH_HTTP_READY;

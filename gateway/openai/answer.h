@@ -1,20 +1,21 @@
-/* The answer to one chat or completions request, in progress: from what was read of its body over a
- * generation to an HTTP reply, whole or as a stream of events.
+/* The answer to one request that generates, in progress: from what was read of its body over a
+ * generation to an HTTP reply, whole or as a stream of events, in the words of its dialect.
  *
  * A stream's 200 goes out with its first text, so that what fails before is a proper HTTP error;
  * should the silence last, it goes out with the first keep-alive comment. What fails after it is an
- * event with the error, then [DONE]: a stream never just ends.
+ * event with the error: a stream never just ends.
  *
  * Thread: the exchange's server thread, but for lh_openai_answer_abandon. */
 #pragma once
 
-#include "gateway/openai/reading.h"
+#include "gateway/openai/dialect.h"
 
 typedef struct lh_openai_answer lh_openai_answer;
 
 /* NULL: no memory. Wakes the exchange when there is something to do. What it uses is charged to the
  * ticket; ticket and request_id, the name of its trace besides the answer's own id, outlive it. */
 lh_openai_answer *lh_openai_answer_create(const lh_openai_service *service,
+                                          const lh_openai_dialect *dialect,
                                           lh_http_exchange *exchange, lh_ticket *ticket,
                                           const char *request_id, int64_t received_us);
 /* Stops what still runs. NULL is allowed. */

@@ -5,8 +5,8 @@
  *     lh_openai_api_open(&config, engine, &model, &api, &error);
  *     ... lh_openai_api_drain(api, 30000); lh_openai_api_close(api); then the engine
  *
- * Routes: /v1/models, /v1/models/{id}, /v1/chat/completions, /v1/completions, /tokenize,
- * /detokenize, /tokenizer_info (each with and without /v1), /apply-template, /health, /livez,
+ * Routes: /v1/models, /v1/models/{id}, /v1/chat/completions, /v1/completions,
+ * /v1/responses, /v1/messages, /v1/messages/count_tokens, /tokenize, /detokenize, /tokenizer_info (each with and without /v1), /apply-template, /health, /livez,
  * /readyz, /version, /fleet, /trace/{id}. Thread: open, drain and close by one thread. */
 #pragma once
 
@@ -19,6 +19,7 @@
 #include "gateway/trace/trace_store.h"
 
 typedef struct lh_openai_api lh_openai_api;
+typedef struct lh_openai_dialect lh_openai_dialect; /* dialect.h */
 
 typedef struct lh_openai_api_config {
     lh_http_config http;
@@ -32,10 +33,12 @@ typedef struct lh_openai_api_config {
     /* --logits-digest: each choice tells the digest of every token's logits */
     bool logits_digest;
     lh_trace_store *traces; /* outlives the API; NULL: nothing is traced */
+    /* Of /v1/responses and /v1/messages; static. */
+    const lh_openai_dialect *responses, *messages;
 } lh_openai_api_config;
 
 /* The HTTP server's defaults, 16 choices, 128 prompts, as many sequences as that makes, not strict,
- * 600 s, 15 s, 2 readers, 64 MiB, no digests, no traces; `authenticator` stays NULL. */
+ * 600 s, 15 s, 2 readers, 64 MiB, no digests, no traces; `authenticator`, `responses` and `messages` stay NULL. */
 lh_openai_api_config lh_openai_api_config_default(void);
 
 /* The engine and the model outlive the API. Statuses as lh_http_server_create. */

@@ -51,7 +51,7 @@ const char *lh_body_text(const lh_body_reader *body, const char *key, size_t cha
     return body->error->status ? NULL : json_string_value(value);
 }
 
-static bool is_one_of(const char *text, const char *choices) {
+bool lh_body_is_one_of(const char *text, const char *choices) {
     size_t length = strlen(text);
     for (const char *at = choices; *at; at += strcspn(at, "|"), at += *at == '|')
         if (strcspn(at, "|") == length && memcmp(at, text, length) == 0)
@@ -61,7 +61,7 @@ static bool is_one_of(const char *text, const char *choices) {
 
 const char *lh_body_choice(const lh_body_reader *body, const char *key, const char *choices) {
     const char *text = lh_body_text(body, key, SIZE_MAX);
-    if (!text || is_one_of(text, choices))
+    if (!text || lh_body_is_one_of(text, choices))
         return text;
     lh_body_refuse(body, key, "invalid_value", "must be one of %s.", choices);
     return NULL;

@@ -29,6 +29,9 @@ const char *lh_body_text(const lh_body_reader *body, const char *key, size_t cha
 /* One of `choices`, separated by '|'. */
 const char *lh_body_choice(const lh_body_reader *body, const char *key, const char *choices);
 
+/* Whether a text is among choices that are separated so. */
+bool lh_body_is_one_of(const char *text, const char *choices);
+
 /* False where it is absent, or `otherwise`. */
 bool lh_body_bool(const lh_body_reader *body, const char *key);
 bool lh_body_bool_or(const lh_body_reader *body, const char *key, bool otherwise);

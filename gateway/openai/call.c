@@ -83,8 +83,39 @@ static void add_headers(call *c, lh_http_reply *reply) {
         reply->close = true; /* so that its next request goes to another server */
 }
 
+/* What the route wants to be read of a body; of an action that reads one. */
+static lh_openai_reading_goal goal_of(lh_openai_action action) {
+    switch (action) {
+    case LH_OPENAI_POST_COMPLETION:
+        return LH_READING_COMPLETIONS;
+    case LH_OPENAI_POST_RESPONSE:
+        return LH_READING_RESPONSES;
+    case LH_OPENAI_POST_MESSAGE:
+        return LH_READING_MESSAGES;
+    case LH_OPENAI_POST_COUNT:
+        return LH_READING_COUNT;
+    case LH_OPENAI_POST_TEMPLATE:
+        return LH_READING_TEMPLATE;
+    case LH_OPENAI_POST_TOKENIZE:
+        return LH_READING_TOKENIZE;
+    case LH_OPENAI_POST_DETOKENIZE:
+        return LH_READING_DETOKENIZE;
+    default:
+        return LH_READING_CHAT;
+    }
+}
+
+/* NULL: no route is known, so the words are ours. */
+static const lh_openai_dialect *dialect_of(const call *c) {
+    return c->routed ? lh_openai_dialect_of(c->service,
+                                            lh_openai_reading_endpoint(goal_of(c->route.action)))
+                     : NULL;
+}
+
 static lh_http_progress reply_error(call *c, const lh_openai_error *error, lh_http_reply *reply) {
-    lh_openai_error_reply(error, reply);
+    const lh_openai_dialect *dialect = dialect_of(c);
+    lh_openai_error_reply_as(
+        error, dialect ? dialect->error_json(error, c->id) : lh_openai_error_json(error), reply);
     if (c->service)
         lh_request_metrics_note_refusal(c->service->metrics, error->code);
     reply->close |= error->status == 408; /* RFC 9110, 15.5.9 */
@@ -115,24 +146,9 @@ static lh_http_progress proceed(call *c, lh_http_reply *reply) {
 }
 
 static bool makes_answer(const call *c) {
-    return c->routed &&
-           (c->route.action == LH_OPENAI_POST_CHAT || c->route.action == LH_OPENAI_POST_COMPLETION);
-}
-
-/* Of an action that reads a body. */
-static lh_openai_reading_goal goal_of(lh_openai_action action) {
-    switch (action) {
-    case LH_OPENAI_POST_COMPLETION:
-        return LH_READING_COMPLETIONS;
-    case LH_OPENAI_POST_TEMPLATE:
-        return LH_READING_TEMPLATE;
-    case LH_OPENAI_POST_TOKENIZE:
-        return LH_READING_TOKENIZE;
-    case LH_OPENAI_POST_DETOKENIZE:
-        return LH_READING_DETOKENIZE;
-    default:
-        return LH_READING_CHAT;
-    }
+    lh_openai_action action = c->route.action;
+    return c->routed && (action == LH_OPENAI_POST_CHAT || action == LH_OPENAI_POST_COMPLETION ||
+                         action == LH_OPENAI_POST_RESPONSE || action == LH_OPENAI_POST_MESSAGE);
 }
 
 static bool reads_body(const call *c) {
@@ -278,7 +294,8 @@ static bool on_headers(void *context, lh_http_exchange *exchange, const lh_http_
         lh_random_id("req_", c->id);
     check_headers(c, request);
     if (makes_answer(c) && !c->refusal.status)
-        c->answer = lh_openai_answer_create(c->service, exchange, &c->ticket, c->id, c->begun_us);
+        c->answer = lh_openai_answer_create(c->service, dialect_of(c), exchange, &c->ticket, c->id,
+                                            c->begun_us);
     if (!c->refusal.status || (!request->chunked && request->announced_bytes == 0))
         return true; /* no body to save: the connection need not be closed for it */
     reply_error(c, &c->refusal, reply);

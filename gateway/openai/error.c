@@ -130,7 +130,11 @@ lh_status lh_openai_json_reply(unsigned status, json_t *object, lh_http_reply *r
 }
 
 void lh_openai_error_reply(const lh_openai_error *error, lh_http_reply *reply) {
-    lh_openai_json_reply(error->status, lh_openai_error_json(error), reply);
+    lh_openai_error_reply_as(error, lh_openai_error_json(error), reply);
+}
+
+void lh_openai_error_reply_as(const lh_openai_error *error, json_t *body, lh_http_reply *reply) {
+    lh_openai_json_reply(error->status, body, reply);
     if (error->retry_after_ms) {
         uint32_t seconds = (error->retry_after_ms + 999) / 1000;
         lh_http_reply_add(reply, "Retry-After", "%u", seconds > 120 ? 120 : seconds);

@@ -42,6 +42,8 @@ bool lh_openai_refuse_full(lh_openai_error *error, lh_ticket *ticket, uint32_t s
 json_t *lh_openai_error_json(const lh_openai_error *error);
 /* Fills status, body and headers; without a body when there is no memory for one. */
 void lh_openai_error_reply(const lh_openai_error *error, lh_http_reply *reply);
+/* The same with a body in other words, which it takes; NULL: no memory for it. */
+void lh_openai_error_reply_as(const lh_openai_error *error, json_t *body, lh_http_reply *reply);
 
 /* A reply whose body is `object`, which it takes. LH_ERR_NO_MEMORY: it has no body. */
 lh_status lh_openai_json_reply(unsigned status, json_t *object, lh_http_reply *reply);

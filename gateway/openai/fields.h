@@ -9,8 +9,15 @@
 
 typedef enum lh_openai_endpoint {
     LH_OPENAI_CHAT = 1,
-    LH_OPENAI_COMPLETIONS = 2
+    LH_OPENAI_COMPLETIONS = 2,
+    LH_OPENAI_RESPONSES = 4,
+    LH_OPENAI_MESSAGES = 8 /* Anthropic's */
 } lh_openai_endpoint;
+
+/* Whether it takes a conversation: all but completions do. */
+static inline bool lh_openai_is_chat(lh_openai_endpoint endpoint) {
+    return endpoint != LH_OPENAI_COMPLETIONS;
+}
 
 /* Walks the body's fields; how many of them are in no table, which strict makes errors. Ranges and
  * types of the fields that are honoured are their parsers' business. */

@@ -115,8 +115,8 @@ static json_t *completion_logprobs(const lh_tokenizer *tokenizer, const lh_gener
 
 json_t *lh_openai_logprobs(lh_openai_endpoint endpoint, const lh_tokenizer *tokenizer,
                            const lh_generation_token *tokens, size_t count, uint32_t top) {
-    return endpoint == LH_OPENAI_CHAT ? chat_logprobs(tokenizer, tokens, count, top)
-                                      : completion_logprobs(tokenizer, tokens, count, top);
+    return lh_openai_is_chat(endpoint) ? chat_logprobs(tokenizer, tokens, count, top)
+                                       : completion_logprobs(tokenizer, tokens, count, top);
 }
 
 bool lh_openai_logprobs_extend(json_t **all, json_t *more) {

@@ -3,6 +3,7 @@
 
 #include "common/json/json_object.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define NAME_CHARACTERS_MAX 64
@@ -114,26 +115,31 @@ static bool is_name(const char *name) {
 
 /* {"name", "description", "schema", "strict"}: strict changes nothing, as no answer breaks its
  * schema here. */
-static void parse_json_schema(const lh_body_reader *body, lh_openai_output_format *format) {
+static void parse_named_schema(const lh_body_reader *schema, const char *name_of_param,
+                               lh_openai_output_format *format) {
     static const form schema_form = {"schema", LH_CONSTRAINT_SCHEMA};
+    const char *name = lh_body_text(schema, "name", SIZE_MAX);
+    const json_t *value = lh_body_field(schema, "schema");
+    if (!name)
+        lh_body_refuse(schema, "name", "missing_required_parameter", "is missing.");
+    else if (!is_name(name))
+        lh_body_refuse(schema, "name", "invalid_value", "must have 1 to %d of [a-zA-Z0-9_-].",
+                       NAME_CHARACTERS_MAX);
+    lh_body_text(schema, "description", SIZE_MAX);
+    lh_body_bool(schema, "strict");
+    if (value)
+        set(schema, &schema_form, value, name_of_param, format);
+    else
+        set_object(schema, "schema", name_of_param, format);
+    format->name = name;
+}
+
+static void parse_json_schema(const lh_body_reader *body, lh_openai_output_format *format) {
     const lh_body_reader schema = {lh_body_object(body, "json_schema"),
                                    "response_format.json_schema.", body->error};
-    const char *name = lh_body_text(&schema, "name", SIZE_MAX);
-    const json_t *value = lh_body_field(&schema, "schema");
     if (!schema.object)
         lh_body_refuse(body, "json_schema", "missing_required_parameter", "is missing.");
-    else if (!name)
-        lh_body_refuse(&schema, "name", "missing_required_parameter", "is missing.");
-    else if (!is_name(name))
-        lh_body_refuse(&schema, "name", "invalid_value", "must have 1 to %d of [a-zA-Z0-9_-].",
-                       NAME_CHARACTERS_MAX);
-    lh_body_text(&schema, "description", SIZE_MAX);
-    lh_body_bool(&schema, "strict");
-    if (value)
-        set(&schema, &schema_form, value, param, format);
-    else
-        set_object(&schema, "schema", param, format);
-    format->name = name;
+    parse_named_schema(&schema, param, format);
 }
 
 static void parse_response_format(const lh_body_reader *body, lh_openai_output_format *format) {
@@ -170,6 +176,40 @@ void lh_openai_output_format_check_companions(const lh_body_reader *body, const 
         lh_body_refuse(body, "min_tokens", "unsupported_value",
                        "is not supported together with '%s': the answer ends where its form does.",
                        of);
+}
+
+void lh_openai_output_format_parse_flat(const lh_body_reader *parent, const char *name_of_param,
+                                        lh_openai_output_format *format) {
+    char path[64];
+    const json_t *value = lh_body_object(parent, "format");
+    snprintf(path, sizeof path, "%s.", name_of_param);
+    const lh_body_reader given = {value, path, parent->error};
+    *format = (lh_openai_output_format){0};
+    const char *type = lh_body_choice(&given, "type", "text|json_object|json_schema");
+    if (value && !type)
+        lh_body_refuse(&given, "type", "missing_required_parameter", "is missing.");
+    if (!type || strcmp(type, "text") == 0)
+        return;
+    if (strcmp(type, "json_object") == 0)
+        set_object(&given, "type", name_of_param, format);
+    else
+        parse_named_schema(&given, name_of_param, format);
+}
+
+void lh_openai_output_format_parse_schema(const lh_body_reader *parent, const char *name_of_param,
+                                          lh_openai_output_format *format) {
+    static const form schema_form = {"schema", LH_CONSTRAINT_SCHEMA};
+    char path[64];
+    const json_t *value = lh_body_object(parent, "format");
+    snprintf(path, sizeof path, "%s.", name_of_param);
+    const lh_body_reader given = {value, path, parent->error};
+    *format = (lh_openai_output_format){0};
+    if (value && !lh_body_choice(&given, "type", "json_schema"))
+        lh_body_refuse(&given, "type", "missing_required_parameter", "is missing.");
+    if (value && !lh_body_field(&given, "schema"))
+        lh_body_refuse(&given, "schema", "missing_required_parameter", "is missing.");
+    if (!parent->error->status && value)
+        set(&given, &schema_form, lh_body_field(&given, "schema"), name_of_param, format);
 }
 
 void lh_openai_output_format_parse(const lh_body_reader *body, lh_openai_output_format *format) {

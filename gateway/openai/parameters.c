@@ -72,18 +72,21 @@ static void parse_stop_string(const lh_body_reader *body, const char *key, const
             (lh_stop_string){json_string_value(value), length};
 }
 
-static void parse_stop(const lh_body_reader *body, lh_openai_parameters *parameters) {
-    const json_t *stop = lh_body_field(body, "stop");
+static void parse_stop(const lh_body_reader *body, lh_openai_endpoint endpoint,
+                       lh_openai_parameters *parameters) {
+    const char *name = endpoint == LH_OPENAI_MESSAGES ? "stop_sequences" : "stop";
+    const json_t *stop = lh_body_field(body, name);
+    parameters->stop_list = stop;
     if (json_is_string(stop))
-        parse_stop_string(body, "stop", stop, parameters);
+        parse_stop_string(body, name, stop, parameters);
     else if (stop && !json_is_array(stop))
-        lh_body_refuse(body, "stop", "invalid_type", "must be a string or a list of strings.");
+        lh_body_refuse(body, name, "invalid_type", "must be a string or a list of strings.");
     else if (json_array_size(stop) > LH_STOP_STRINGS_MAX)
-        lh_body_refuse(body, "stop", "array_above_max_length", "may hold at most %d strings.",
+        lh_body_refuse(body, name, "array_above_max_length", "may hold at most %d strings.",
                        LH_STOP_STRINGS_MAX);
     for (size_t i = 0; i < json_array_size(stop) && !body->error->status; i++) {
-        char key[32];
-        snprintf(key, sizeof key, "stop[%zu]", i);
+        char key[48];
+        snprintf(key, sizeof key, "%s[%zu]", name, i);
         parse_stop_string(body, key, json_array_get(stop, i), parameters);
     }
 }
@@ -103,13 +106,18 @@ static void parse_stop_tokens(const lh_body_reader *body, const lh_openai_limits
     parameters->ignore_eos = lh_body_bool(body, "ignore_eos");
 }
 
+/* Of chat or of text: only these have several choices, and token ids. */
+static bool is_completion(lh_openai_endpoint endpoint) {
+    return endpoint == LH_OPENAI_CHAT || endpoint == LH_OPENAI_COMPLETIONS;
+}
+
 /* As vLLM has them: a chat's template has put its special tokens itself. */
 static void parse_tokens(const lh_body_reader *body, lh_openai_endpoint endpoint,
                          lh_openai_parameters *parameters) {
     parameters->adds_special =
-        lh_body_bool_or(body, "add_special_tokens", endpoint != LH_OPENAI_CHAT);
+        lh_body_bool_or(body, "add_special_tokens", !lh_openai_is_chat(endpoint));
     parameters->shows_special = !lh_body_bool_or(body, "skip_special_tokens", true);
-    parameters->returns_ids = lh_body_bool(body, "return_token_ids");
+    parameters->returns_ids = is_completion(endpoint) && lh_body_bool(body, "return_token_ids");
 }
 
 /* ---- Biases. ---- */
@@ -168,10 +176,10 @@ static void parse_biases(const lh_body_reader *body, const lh_openai_limits *lim
 
 static void parse_lengths(const lh_body_reader *body, lh_openai_endpoint endpoint,
                           lh_openai_parameters *parameters) {
-    bool is_chat = endpoint == LH_OPENAI_CHAT;
-    int64_t low = !is_chat && lh_body_bool(body, "echo") ? 0 : 1;
-    int64_t most = lh_body_integer(body, "max_tokens", low, TOKENS_MAX, INT64_MAX);
-    if (is_chat) {
+    int64_t low = endpoint == LH_OPENAI_COMPLETIONS && lh_body_bool(body, "echo") ? 0 : 1;
+    const char *name = endpoint == LH_OPENAI_RESPONSES ? "max_output_tokens" : "max_tokens";
+    int64_t most = lh_body_integer(body, name, low, TOKENS_MAX, INT64_MAX);
+    if (endpoint == LH_OPENAI_CHAT) {
         int64_t newer = lh_body_integer(body, "max_completion_tokens", low, TOKENS_MAX, INT64_MAX);
         most = newer < most ? newer : most;
     }
@@ -181,17 +189,23 @@ static void parse_lengths(const lh_body_reader *body, lh_openai_endpoint endpoin
     if (parameters->max_tokens_given)
         parameters->max_tokens = (uint32_t)most;
     if (least > most)
-        lh_body_refuse(body, "min_tokens", "invalid_value", "is larger than 'max_tokens'.");
+        lh_body_refuse(body, "min_tokens", "invalid_value", "is larger than '%s'.", name);
 }
 
-static uint32_t parse_choices(const lh_body_reader *body, const lh_openai_limits *limits) {
+static uint32_t parse_choices(const lh_body_reader *body, lh_openai_endpoint endpoint,
+                              const lh_openai_limits *limits) {
+    if (!is_completion(endpoint))
+        return 1;
     uint32_t high =
         limits->choices_max < limits->sequences_max ? limits->choices_max : limits->sequences_max;
     return (uint32_t)lh_body_integer(body, "n", 1, high, 1);
 }
 
-static void parse_stream(const lh_body_reader *body, lh_openai_parameters *parameters) {
+static void parse_stream(const lh_body_reader *body, lh_openai_endpoint endpoint,
+                         lh_openai_parameters *parameters) {
     parameters->stream = lh_body_bool(body, "stream");
+    if (endpoint == LH_OPENAI_MESSAGES)
+        return;
     const lh_body_reader options = {lh_body_object(body, "stream_options"), "stream_options.",
                                     body->error};
     if (options.object && !parameters->stream)
@@ -202,9 +216,11 @@ static void parse_stream(const lh_body_reader *body, lh_openai_parameters *param
     parameters->continuous_usage = lh_body_bool(&options, "continuous_usage_stats");
 }
 
-/* In both dialects. */
+/* In both dialects of completions. */
 static void parse_logprobs(const lh_body_reader *body, lh_openai_endpoint endpoint,
                            lh_sampling *sampling) {
+    if (!is_completion(endpoint))
+        return;
     bool is_chat = endpoint == LH_OPENAI_CHAT;
     const char *key = is_chat ? "top_logprobs" : "logprobs";
     sampling->want_logprob =
@@ -258,7 +274,14 @@ static uint64_t parse_cache_salt(const lh_body_reader *body) {
 
 /* ---- What is checked and changes nothing. ---- */
 
-static void check_metadata(const lh_body_reader *body) {
+/* Anthropic's has a user_id, which may be null. */
+static void check_metadata(const lh_body_reader *body, lh_openai_endpoint endpoint) {
+    const lh_body_reader user = {endpoint == LH_OPENAI_MESSAGES ? lh_body_object(body, "metadata")
+                                                                : NULL,
+                                 "metadata.", body->error};
+    lh_body_text(&user, "user_id", 512);
+    if (endpoint == LH_OPENAI_MESSAGES)
+        return;
     json_t *metadata = lh_body_object(body, "metadata"), *value;
     const char *key;
     if (json_object_size(metadata) > 16)
@@ -285,23 +308,26 @@ void lh_openai_parameters_parse(const lh_body_reader *body, lh_openai_endpoint e
     lh_openai_check_model(body, limits);
     parameters->unknown_fields = lh_openai_fields_check(body, endpoint, limits->strict);
     parse_sampling(body, limits, parameters);
-    parse_stop(body, parameters);
+    parse_stop(body, endpoint, parameters);
     parse_stop_tokens(body, limits, parameters);
     parse_tokens(body, endpoint, parameters);
     parse_biases(body, limits, &parameters->sequence.sampling);
     parse_lengths(body, endpoint, parameters);
-    parameters->choices = parse_choices(body, limits);
-    parse_stream(body, parameters);
+    parameters->choices = parse_choices(body, endpoint, limits);
+    parse_stream(body, endpoint, parameters);
     parse_logprobs(body, endpoint, &parameters->sequence.sampling);
     parse_longhaul(body, limits, parameters);
     parse_urgency(body, parameters);
     parameters->sequence.cache_salt = parse_cache_salt(body);
-    parameters->service_tier_given =
-        lh_body_choice(body, "service_tier", "auto|default|flex|scale|priority");
-    lh_body_text(body, "user", SIZE_MAX);
-    lh_body_text(body, "safety_identifier", 128);
-    lh_body_text(body, "prompt_cache_key", SIZE_MAX);
-    check_metadata(body);
+    parameters->service_tier_given = lh_body_choice(
+        body, "service_tier",
+        endpoint == LH_OPENAI_MESSAGES ? "auto|standard_only" : "auto|default|flex|scale|priority");
+    if (endpoint != LH_OPENAI_MESSAGES) {
+        lh_body_text(body, "user", SIZE_MAX);
+        lh_body_text(body, "safety_identifier", 128);
+        lh_body_text(body, "prompt_cache_key", SIZE_MAX);
+    }
+    check_metadata(body, endpoint);
 }
 
 void lh_openai_parameters_reset(lh_openai_parameters *parameters) {

@@ -1,4 +1,4 @@
-/* The parameters that chat and completions share, parsed and checked. Plain data that points into
+/* The parameters that all endpoints share, by the names that each has for them, parsed and checked. Plain data that points into
  * the parsed body, which must outlive it. Thread: any. */
 #pragma once
 
@@ -40,6 +40,7 @@ typedef struct lh_openai_parameters {
     lh_sequence_request sequence;
     lh_stop_string stops[LH_STOP_STRINGS_MAX];
     size_t stop_count;
+    const json_t *stop_list; /* what `stops` point into; NULL: nothing */
     uint32_t stop_tokens[LH_OPENAI_STOP_TOKENS_MAX];
     uint32_t stop_token_count;
     int64_t timeout_us; /* 0: none was given */

@@ -15,10 +15,23 @@ static bool refuse(const char *param, const lh_error *cause, lh_openai_error *er
     return lh_openai_refuse(error, 400, param, "invalid_value", "%s", cause->message);
 }
 
+/* The field that has the prompt. */
+static const char *what_of(lh_openai_endpoint endpoint) {
+    switch (endpoint) {
+    case LH_OPENAI_COMPLETIONS:
+        return "prompt";
+    case LH_OPENAI_RESPONSES:
+        return "input";
+    default:
+        return "messages";
+    }
+}
+
 /* False: the model cannot chat. */
-static bool check_chats(const lh_served_model *model, lh_openai_error *error) {
+static bool check_chats(const lh_served_model *model, lh_openai_endpoint endpoint,
+                        lh_openai_error *error) {
     return model->chat_template ||
-           lh_openai_refuse(error, 400, "messages", "unsupported_value",
+           lh_openai_refuse(error, 400, what_of(endpoint), "unsupported_value",
                             "This model cannot chat: %s. Use /v1/completions.",
                             model->chat_refusal ? model->chat_refusal : "it has no chat template");
 }
@@ -44,25 +57,25 @@ static lh_status push_bos(const lh_served_model *model, lh_tokens *tokens, lh_er
 bool lh_openai_prompt_from_chat(const lh_served_model *model, const lh_openai_request *request,
                                 lh_tokens *tokens, bool *is_thinking, lh_openai_error *error) {
     lh_error cause;
-    if (!check_chats(model, error))
+    if (!check_chats(model, request->endpoint, error))
         return false;
     const lh_chat_conversation conversation = conversation_of(request);
     lh_status status = request->parameters.adds_special ? push_bos(model, tokens, &cause) : LH_OK;
     if (!status)
         status = lh_chat_template_render(model->chat_template, model->tokenizer, &conversation,
                                          tokens, is_thinking, &cause);
-    return !status || refuse("messages", &cause, error);
+    return !status || refuse(what_of(request->endpoint), &cause, error);
 }
 
 bool lh_openai_prompt_text_of_chat(const lh_served_model *model, const lh_openai_request *request,
                                    lh_text_buffer *text, lh_openai_error *error) {
     lh_error cause;
-    if (!check_chats(model, error))
+    if (!check_chats(model, request->endpoint, error))
         return false;
     const lh_chat_conversation conversation = conversation_of(request);
     return !lh_chat_template_show(model->chat_template, model->tokenizer, &conversation, text,
                                   &cause) ||
-           refuse("messages", &cause, error);
+           refuse(what_of(request->endpoint), &cause, error);
 }
 
 bool lh_openai_prompt_from_completion(const lh_served_model *model, const lh_openai_prompt *prompt,
@@ -78,10 +91,6 @@ bool lh_openai_prompt_from_completion(const lh_served_model *model, const lh_ope
         status = lh_tokenizer_encode(model->tokenizer, prompt->text, prompt->length, false, tokens,
                                      &cause);
     return !status || refuse("prompt", &cause, error);
-}
-
-static const char *what_of(lh_openai_endpoint endpoint) {
-    return endpoint == LH_OPENAI_CHAT ? "messages" : "prompt";
 }
 
 /* The prompt alone is too long. Clients know the error by its first words or, as LangChain, by its
@@ -135,7 +144,7 @@ bool lh_openai_prompt_fit(uint32_t context, lh_openai_endpoint endpoint, size_t 
         return refuse_total(context, endpoint, prompt_tokens, wanted, error);
     if (parameters->max_tokens_given)
         *max_tokens = wanted;
-    else if (endpoint == LH_OPENAI_CHAT)
+    else if (lh_openai_is_chat(endpoint))
         *max_tokens = room;
     else
         *max_tokens = room < COMPLETION_TOKENS_DEFAULT ? room : COMPLETION_TOKENS_DEFAULT;

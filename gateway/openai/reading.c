@@ -3,6 +3,7 @@
 
 #include "common/json/json_object.h"
 #include "common/json/json_text.h"
+#include "gateway/openai/dialect.h"
 #include "gateway/openai/prompt.h"
 #include "gateway/openai/tokenization.h"
 #include "gateway/openai/tool_form.h"
@@ -41,7 +42,7 @@ static size_t content_bytes(const lh_openai_request *request) {
 static bool tokenize(lh_openai_reading *reading, const lh_openai_service *service, size_t index,
                      uint32_t context, lh_openai_error *error) {
     const lh_openai_request *request = &reading->request;
-    bool is_chat = request->endpoint == LH_OPENAI_CHAT;
+    bool is_chat = lh_openai_is_chat(request->endpoint);
     const lh_openai_prompt *given = is_chat ? NULL : &request->prompts[index];
     lh_generation_prompt *prompt = &reading->prompts[index];
     lh_tokens *tokens = &reading->tokens[index];
@@ -63,7 +64,7 @@ static bool tokenize(lh_openai_reading *reading, const lh_openai_service *servic
 /* Room for each prompt's tokens, and for its text where that is to be echoed. False: no memory. */
 static bool make_room(lh_openai_reading *reading) {
     const lh_openai_request *request = &reading->request;
-    size_t count = request->endpoint == LH_OPENAI_CHAT ? 1 : request->prompt_count;
+    size_t count = lh_openai_is_chat(request->endpoint) ? 1 : request->prompt_count;
     reading->tokens = calloc(count, sizeof *reading->tokens);
     reading->prompts = calloc(count, sizeof *reading->prompts);
     reading->echoes = request->echo ? calloc(count, sizeof *reading->echoes) : NULL;
@@ -128,7 +129,7 @@ static bool is_forced_to_call(const lh_openai_reading *reading) {
 static bool compile_form(lh_openai_reading *reading, const lh_openai_service *service,
                          lh_openai_error *error) {
     lh_openai_output_format *format = &reading->request.format;
-    const lh_thinking_marks *marks = reading->request.endpoint == LH_OPENAI_CHAT
+    const lh_thinking_marks *marks = lh_openai_is_chat(reading->request.endpoint)
                                          ? lh_chat_template_thinking(service->model->chat_template)
                                          : NULL;
     lh_error cause;
@@ -165,15 +166,44 @@ static bool show_prompt(lh_openai_reading *reading, const lh_openai_service *ser
     return shown;
 }
 
+static bool show_count(lh_openai_reading *reading, lh_openai_error *error) {
+    return !lh_json_render(
+               json_pack("{s:I}", "input_tokens", (json_int_t)reading->prompts[0].token_count),
+               &reading->reply) ||
+           lh_openai_refuse_status(error, LH_ERR_NO_MEMORY);
+}
+
+lh_openai_endpoint lh_openai_reading_endpoint(lh_openai_reading_goal goal) {
+    switch (goal) {
+    case LH_READING_COMPLETIONS:
+        return LH_OPENAI_COMPLETIONS;
+    case LH_READING_RESPONSES:
+        return LH_OPENAI_RESPONSES;
+    case LH_READING_MESSAGES:
+    case LH_READING_COUNT:
+        return LH_OPENAI_MESSAGES;
+    default:
+        return LH_OPENAI_CHAT;
+    }
+}
+
+static bool use_request(lh_openai_reading *reading, const lh_openai_service *service,
+                        lh_openai_reading_goal goal, lh_openai_error *error) {
+    if (goal == LH_READING_TEMPLATE)
+        return show_prompt(reading, service, error);
+    if (!tokenize_all(reading, service, error))
+        return false;
+    return goal == LH_READING_COUNT ? show_count(reading, error)
+                                    : compile_form(reading, service, error);
+}
+
 static bool take_request(lh_openai_reading *reading, const lh_openai_service *service,
                          lh_openai_reading_goal goal, json_t *body, lh_openai_error *error) {
-    lh_openai_endpoint endpoint =
-        goal == LH_READING_COMPLETIONS ? LH_OPENAI_COMPLETIONS : LH_OPENAI_CHAT;
-    bool taken = lh_openai_request_parse(body, endpoint, &service->config.limits, &reading->request,
-                                         error) &&
-                 (goal == LH_READING_TEMPLATE ? show_prompt(reading, service, error)
-                                              : tokenize_all(reading, service, error) &&
-                                                    compile_form(reading, service, error));
+    lh_openai_endpoint endpoint = lh_openai_reading_endpoint(goal);
+    const lh_openai_dialect *dialect = lh_openai_dialect_of(service, endpoint);
+    bool taken =
+        dialect->parse(body, endpoint, &service->config.limits, &reading->request, error) &&
+        use_request(reading, service, goal, error);
     lh_openai_request_drop_text(&reading->request);
     return taken;
 }

@@ -11,8 +11,11 @@
 typedef enum lh_openai_reading_goal {
     LH_READING_CHAT,
     LH_READING_COMPLETIONS,
+    LH_READING_RESPONSES,
+    LH_READING_MESSAGES, /* Anthropic's */
     /* What is shown and not sent: the JSON of the answer is made while reading. */
     LH_READING_TEMPLATE, /* of chat, the text of its prompt alone */
+    LH_READING_COUNT,    /* of Anthropic's messages, how many tokens they are */
     LH_READING_TOKENIZE,
     LH_READING_DETOKENIZE
 } lh_openai_reading_goal;
@@ -27,6 +30,9 @@ typedef struct lh_openai_reading {
     lh_text_buffer reply;          /* where nothing is sent: all that there is */
     size_t prompt_count;
 } lh_openai_reading;
+
+/* In whose words the body is, and errors about it. */
+lh_openai_endpoint lh_openai_reading_endpoint(lh_openai_reading_goal goal);
 
 /* False: *error, whose status was 0, says what is wrong with the body. Either way
  * lh_openai_reading_reset frees what it holds. */

@@ -2,6 +2,7 @@
  * the two has. */
 #include "gateway/openai/request.h"
 
+#include "gateway/openai/text_parts.h"
 #include "gateway/openai/tool_form.h"
 
 #include <stdio.h>
@@ -11,39 +12,6 @@
 #define BEST_OF_MAX 20
 
 /* ---- Messages. ---- */
-
-/* The text of one part; NULL: refused. Nothing is ever fetched. */
-static const json_t *part_text(const lh_body_reader *message, size_t index, const json_t *part) {
-    char key[32];
-    snprintf(key, sizeof key, "content[%zu]", index);
-    const char *type = json_string_value(json_object_get(part, "type"));
-    const json_t *text = json_object_get(part, "text");
-    if (!type)
-        lh_body_refuse(message, key, "invalid_type", "must be an object with a 'type'.");
-    else if (strcmp(type, "text") != 0)
-        lh_body_refuse(message, key, "unsupported_value",
-                       "is of type \"%.40s\"; this model takes parts of type \"text\" only.", type);
-    else if (!json_is_string(text))
-        lh_body_refuse(message, key, "invalid_type", "must have a 'text' that is a string.");
-    return message->error->status ? NULL : text;
-}
-
-/* Puts the parts together, a line break between them, as llama.cpp and vLLM do. *joined is malloc'd
- * where there is any text. */
-static void join_parts(const lh_body_reader *message, const json_t *parts, lh_chat_message *out,
-                       char **joined) {
-    lh_text_buffer text = {0};
-    for (size_t i = 0; i < json_array_size(parts) && !message->error->status; i++) {
-        const json_t *part = part_text(message, i, json_array_get(parts, i));
-        if (part &&
-            ((i && lh_text_buffer_append(&text, "\n", 1, NULL)) ||
-             lh_text_buffer_append(&text, json_string_value(part), json_string_length(part), NULL)))
-            lh_openai_refuse_status(message->error, LH_ERR_NO_MEMORY);
-    }
-    *joined = text.bytes;
-    out->content = text.bytes ? text.bytes : "";
-    out->content_length = text.length;
-}
 
 /* An assistant's message may do without text where it called tools. */
 static bool may_be_empty(const lh_body_reader *message, const char *role) {
@@ -59,7 +27,11 @@ static void parse_content(const lh_body_reader *message, lh_chat_message *out, c
         out->content = json_string_value(content);
         out->content_length = json_string_length(content);
     } else if (json_is_array(content) && json_array_size(content) > 0) {
-        join_parts(message, content, out, joined);
+        lh_text_buffer text = {0};
+        lh_openai_text_parts_join(message, "content", "text", &text);
+        *joined = text.bytes;
+        out->content = text.bytes ? text.bytes : "";
+        out->content_length = text.length;
     } else if (content || !may_be_empty(message, out->role)) {
         lh_body_refuse(message, "content", content ? "invalid_type" : "missing_required_parameter",
                        "must be a string or a list of parts.");
@@ -264,20 +236,26 @@ bool lh_openai_request_parse(json_t *body, lh_openai_endpoint endpoint,
         parse_chat(&reader, limits, request);
     else
         parse_completion(&reader, limits, request);
-    if (request->format.is_given || lh_openai_tools_have_form(&request->tools))
-        lh_openai_output_format_check_companions(
-            &reader, request->format.is_given ? request->format.param : "tools");
+    lh_openai_request_check_form(&reader, request);
     return !error->status;
 }
 
+void lh_openai_request_check_form(const lh_body_reader *body, const lh_openai_request *request) {
+    if (request->format.is_given || lh_openai_tools_have_form(&request->tools))
+        lh_openai_output_format_check_companions(
+            body, request->format.is_given ? request->format.param : "tools");
+}
+
 static void free_text(lh_openai_request *request) {
-    for (size_t i = 0; i < request->message_count; i++)
+    for (size_t i = 0; request->joined && i < request->message_count; i++)
         free(request->joined[i]);
     free(request->joined);
     free(request->messages);
     for (size_t i = 0; i < request->prompt_count; i++)
         free(request->prompts[i].tokens);
     free(request->prompts);
+    json_decref(request->made);
+    request->made = NULL;
     request->tools.list = NULL;
     request->messages = NULL;
     request->joined = NULL;
@@ -286,7 +264,7 @@ static void free_text(lh_openai_request *request) {
 }
 
 void lh_openai_request_drop_text(lh_openai_request *request) {
-    json_t *stops = json_incref(json_object_get(request->body, "stop"));
+    json_t *stops = json_incref((json_t *)request->parameters.stop_list);
     free_text(request);
     json_decref(request->body);
     request->body = stops;
@@ -296,6 +274,7 @@ void lh_openai_request_reset(lh_openai_request *request) {
     free_text(request);
     lh_openai_parameters_reset(&request->parameters);
     lh_openai_output_format_reset(&request->format);
+    json_decref(request->told);
     json_decref(request->body);
     *request = (lh_openai_request){0};
 }

@@ -21,7 +21,9 @@ typedef struct lh_openai_request {
     lh_openai_output_format format;
     /* Chat. */
     lh_chat_message *messages; /* [message_count], developer shown as system */
-    char **joined;             /* [message_count]: content put together from parts, or NULL */
+    char **joined; /* [message_count]: content put together from parts, or NULL; NULL: none */
+    json_t *made;  /* a list: what the dialect made of the body, and the rest points into */
+    json_t *told;  /* what the answer repeats of its request; NULL: nothing */
     size_t message_count;
     lh_openai_tools tools;            /* without its text, what may be called */
     const json_t *template_arguments; /* chat_template_kwargs: an object, or NULL */
@@ -40,6 +42,8 @@ typedef struct lh_openai_request {
 bool lh_openai_request_parse(json_t *body, lh_openai_endpoint endpoint,
                              const lh_openai_limits *limits, lh_openai_request *request,
                              lh_openai_error *error);
+/* What no dialect's request may have beside a form of its answer. */
+void lh_openai_request_check_form(const lh_body_reader *body, const lh_openai_request *request);
 /* Frees messages and prompts, and all of the body that the parameters do not point into. */
 void lh_openai_request_drop_text(lh_openai_request *request);
 void lh_openai_request_reset(lh_openai_request *request);

@@ -24,6 +24,7 @@ static const struct {
     {"/models/", VERSIONED | REST, LH_OPENAI_GET_MODEL, "/v1/models/{id}", READS},
     {"/chat/completions", VERSIONED, LH_OPENAI_POST_CHAT, "/v1/chat/completions", WRITES},
     {"/completions", VERSIONED, LH_OPENAI_POST_COMPLETION, "/v1/completions", WRITES},
+    {"/responses", VERSIONED, LH_OPENAI_POST_RESPONSE, "/v1/responses", WRITES},
     {"/apply-template", 0, LH_OPENAI_POST_TEMPLATE, "/apply-template", WRITES},
     {"/tokenize", VERSIONED, LH_OPENAI_POST_TOKENIZE, "/tokenize", WRITES},
     {"/detokenize", VERSIONED, LH_OPENAI_POST_DETOKENIZE, "/detokenize", WRITES},

@@ -1,25 +1,13 @@
 /* Chunks in order. */
 #include "gateway/openai/stream.h"
 
-#include "common/json/json_text.h"
-
-#include <assert.h>
-#include <string.h>
-
-static lh_status put(lh_openai_stream *stream, const char *text) {
-    assert(!stream->done);
-    return lh_text_buffer_append(&stream->out, text, strlen(text), NULL);
-}
-
-/* An event of the JSON, which it takes (NULL: no memory) and which holds no line break. */
 static lh_status put_event(lh_openai_stream *stream, json_t *data) {
-    lh_status opened = put(stream, "data: "), rendered = lh_json_render(data, &stream->out);
-    return opened ? opened : rendered ? rendered : put(stream, "\n\n");
+    return lh_server_events_put(stream->events, NULL, data);
 }
 
 static lh_status put_done(lh_openai_stream *stream) {
-    lh_status status = put(stream, "data: [DONE]\n\n");
-    stream->done = true;
+    lh_status status = lh_server_events_put_text(stream->events, "[DONE]");
+    stream->events->done = true;
     return status;
 }
 
@@ -84,23 +72,4 @@ lh_status lh_openai_stream_close(lh_openai_stream *stream, const lh_token_usage 
 lh_status lh_openai_stream_fail(lh_openai_stream *stream, const lh_openai_error *error) {
     lh_status status = put_event(stream, lh_openai_error_json(error)), ended = put_done(stream);
     return status ? status : ended;
-}
-
-lh_status lh_openai_stream_keep_alive(lh_openai_stream *stream) {
-    return put(stream, ": keep-alive\n\n");
-}
-
-size_t lh_openai_stream_pending(const lh_openai_stream *stream) {
-    return stream->out.length - stream->sent;
-}
-
-size_t lh_openai_stream_take(lh_openai_stream *stream, char *buffer, size_t capacity) {
-    size_t length = lh_openai_stream_pending(stream);
-    length = length < capacity ? length : capacity;
-    if (length)
-        memcpy(buffer, stream->out.bytes + stream->sent, length);
-    stream->sent += length;
-    if (stream->sent == stream->out.length)
-        stream->sent = stream->out.length = 0;
-    return length;
 }

@@ -1,16 +1,16 @@
 /* Checked field by field, so that the template and the constraint find what they expect. */
 #include "gateway/openai/tools.h"
 
+#include "common/json/json_text.h"
+#include "gateway/text/tools/tool_call_parser.h"
+
 #include <stdio.h>
 #include <string.h>
 
-#define TOOLS_MAX              128
-#define NAME_CHARACTERS_MAX    64
-#define TOOL_CALLS_MAX         128
-#define CALL_ID_CHARACTERS_MAX 256
+#define TOOLS_MAX           128
+#define NAME_CHARACTERS_MAX 64
 
-/* A name as the API has it: [A-Za-z0-9_-], so that no template can take it for a mark. */
-static const char *read_name(const lh_body_reader *function) {
+const char *lh_openai_tool_name(const lh_body_reader *function) {
     const char *name = lh_body_text(function, "name", NAME_CHARACTERS_MAX);
     if (!name)
         lh_body_refuse(function, "name", "missing_required_parameter", "is missing.");
@@ -23,24 +23,36 @@ static const char *read_name(const lh_body_reader *function) {
 
 /* ---- Which tools there are ---- */
 
-static void check_tool(const lh_body_reader *body, size_t index, const json_t *value) {
+/* The function that a tool is, or has; `path` becomes its. NULL: refused. */
+static const json_t *function_of(const lh_body_reader *body, const lh_openai_tool_words *words,
+                                 const json_t *tool, char path[48]) {
+    const char *type = json_string_value(json_object_get(tool, "type"));
+    if (!json_is_object(tool) || (!type && !words->may_lack_type))
+        lh_body_refuse(body, path, "invalid_type", "must be an object with a 'type'.");
+    else if (type && strcmp(type, words->type) != 0)
+        lh_body_refuse(body, path, "unsupported_value",
+                       "is of type \"%.40s\"; \"%s\" is what this server knows.", type,
+                       words->type);
+    else if (words->inside && !json_is_object(json_object_get(tool, words->inside)))
+        lh_body_refuse(body, path, "invalid_type", "must have a '%s' that is an object.",
+                       words->inside);
+    strcat(path, ".");
+    if (!words->inside)
+        return tool;
+    strcat(strcat(path, words->inside), ".");
+    return json_object_get(tool, words->inside);
+}
+
+static void check_tool(const lh_body_reader *body, const lh_openai_tool_words *words, size_t index,
+                       const json_t *value) {
     char path[48];
     snprintf(path, sizeof path, "tools[%zu]", index);
-    const char *type = json_string_value(json_object_get(value, "type"));
-    if (!type)
-        lh_body_refuse(body, path, "invalid_type", "must be an object with a 'type'.");
-    else if (strcmp(type, "function") != 0)
-        lh_body_refuse(body, path, "unsupported_value",
-                       "is of type \"%.40s\"; \"function\" is what this server knows.", type);
-    else if (!json_is_object(json_object_get(value, "function")))
-        lh_body_refuse(body, path, "invalid_type", "must have a 'function' that is an object.");
+    const lh_body_reader function = {function_of(body, words, value, path), path, body->error};
     if (body->error->status)
         return;
-    strcat(path, ".function.");
-    const lh_body_reader function = {json_object_get(value, "function"), path, body->error};
-    read_name(&function);
+    lh_openai_tool_name(&function);
     lh_body_text(&function, "description", SIZE_MAX);
-    lh_body_object(&function, "parameters");
+    lh_body_object(&function, words->parameters);
     lh_body_bool(&function, "strict");
 }
 
@@ -53,17 +65,71 @@ static bool has_tool(const json_t *list, const char *name) {
     return false;
 }
 
-static void check_list(const lh_body_reader *body, const json_t *list) {
+static void check_list(const lh_body_reader *body, const lh_openai_tool_words *words,
+                       const json_t *list) {
     if (list && !json_is_array(list))
         lh_body_refuse(body, "tools", "invalid_type", "must be a list.");
     else if (json_array_size(list) > TOOLS_MAX)
         lh_body_refuse(body, "tools", "array_above_max_length", "may hold at most %d tools.",
                        TOOLS_MAX);
     for (size_t i = 0; i < json_array_size(list) && !body->error->status; i++)
-        check_tool(body, i, json_array_get(list, i));
+        check_tool(body, words, i, json_array_get(list, i));
+}
+
+/* As chat has it, which is what templates know. NULL: no memory. */
+static json_t *as_chat_has_it(const json_t *tool, const lh_openai_tool_words *words) {
+    static const char *const members[] = {"name", "description", "strict"};
+    json_t *function = json_object(), *parameters = json_object_get(tool, words->parameters);
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
+        json_t *value = json_object_get(tool, members[i]);
+        if (value && !json_is_null(value))
+            function = lh_json_set(function, members[i], json_incref(value));
+    }
+    if (json_is_object(parameters))
+        function = lh_json_set(function, "parameters", json_incref(parameters));
+    return json_pack("{s:s, s:o}", "type", "function", "function", function);
+}
+
+const json_t *lh_openai_tools_read(const lh_body_reader *body, const lh_openai_tool_words *words,
+                                   json_t *made) {
+    const json_t *list = lh_body_field(body, "tools");
+    check_list(body, words, list);
+    if (body->error->status || !list || words->inside)
+        return body->error->status ? NULL : list;
+    json_t *chats = json_array();
+    for (size_t i = 0; i < json_array_size(list); i++)
+        chats = lh_json_append(chats, as_chat_has_it(json_array_get(list, i), words));
+    if (chats && json_array_append_new(made, chats) == 0)
+        return chats;
+    lh_openai_refuse_status(body->error, LH_ERR_NO_MEMORY);
+    return NULL;
 }
 
 /* ---- Which may be called ---- */
+
+void lh_openai_tools_choose(const lh_body_reader *body, const json_t *list,
+                            lh_openai_tool_choice choice, const char *name,
+                            lh_openai_tools *tools) {
+    bool is_empty = json_array_size(list) == 0;
+    if (choice == LH_TOOL_CHOICE_NAMED && name && !has_tool(list, name))
+        lh_body_refuse(body, "tool_choice", "invalid_value",
+                       "names \"%s\", which is none of 'tools'.", name);
+    if (choice == LH_TOOL_CHOICE_REQUIRED && is_empty)
+        lh_body_refuse(body, "tool_choice", "invalid_value", "wants a call without 'tools'.");
+    tools->choice = is_empty ? LH_TOOL_CHOICE_NONE : choice;
+    tools->name = name;
+    tools->list = tools->choice == LH_TOOL_CHOICE_NONE ? NULL : list;
+}
+
+void lh_openai_tools_choose_word(const lh_body_reader *body, const json_t *list,
+                                 lh_openai_tools *tools) {
+    const char *word = lh_body_choice(body, "tool_choice", "none|auto|required");
+    lh_openai_tools_choose(body, list,
+                           word && strcmp(word, "none") == 0       ? LH_TOOL_CHOICE_NONE
+                           : word && strcmp(word, "required") == 0 ? LH_TOOL_CHOICE_REQUIRED
+                                                                   : LH_TOOL_CHOICE_AUTO,
+                           NULL, tools);
+}
 
 static void read_named(const lh_body_reader *body, const json_t *choice, const json_t *list,
                        lh_openai_tools *tools) {
@@ -75,38 +141,25 @@ static void read_named(const lh_body_reader *body, const json_t *choice, const j
     }
     const lh_body_reader function = {json_object_get(choice, "function"), "tool_choice.function.",
                                      body->error};
-    tools->name = read_name(&function);
-    tools->choice = LH_TOOL_CHOICE_NAMED;
-    if (tools->name && !has_tool(list, tools->name))
-        lh_body_refuse(body, "tool_choice", "invalid_value",
-                       "names \"%s\", which is none of 'tools'.", tools->name);
-}
-
-static void read_choice(const lh_body_reader *body, const json_t *list, lh_openai_tools *tools) {
-    const json_t *choice = lh_body_field(body, "tool_choice");
-    bool is_empty = json_array_size(list) == 0;
-    if (json_is_object(choice)) {
-        read_named(body, choice, list, tools);
-        return;
-    }
-    const char *word = lh_body_choice(body, "tool_choice", "none|auto|required");
-    if (is_empty && word && strcmp(word, "required") == 0)
-        lh_body_refuse(body, "tool_choice", "invalid_value", "is \"required\" without 'tools'.");
-    if (is_empty || (word && strcmp(word, "none") == 0))
-        tools->choice = LH_TOOL_CHOICE_NONE;
-    else
-        tools->choice =
-            word && strcmp(word, "required") == 0 ? LH_TOOL_CHOICE_REQUIRED : LH_TOOL_CHOICE_AUTO;
+    lh_openai_tools_choose(body, list, LH_TOOL_CHOICE_NAMED, lh_openai_tool_name(&function), tools);
 }
 
 void lh_openai_tools_parse(const lh_body_reader *body, lh_openai_tools *tools) {
-    const json_t *list = lh_body_field(body, "tools");
-    check_list(body, list);
-    read_choice(body, list, tools);
-    tools->list = tools->choice == LH_TOOL_CHOICE_NONE ? NULL : list;
+    static const lh_openai_tool_words words = {
+        .inside = "function", .parameters = "parameters", .type = "function"};
+    const json_t *list = lh_openai_tools_read(body, &words, NULL);
+    const json_t *choice = lh_body_field(body, "tool_choice");
+    if (json_is_object(choice))
+        read_named(body, choice, list, tools);
+    else
+        lh_openai_tools_choose_word(body, list, tools);
+    lh_openai_tools_read_parallel(body, tools);
+    lh_body_choice(body, "function_call", "none|auto");
+}
+
+void lh_openai_tools_read_parallel(const lh_body_reader *body, lh_openai_tools *tools) {
     tools->has_one_call =
         lh_body_field(body, "parallel_tool_calls") && !lh_body_bool(body, "parallel_tool_calls");
-    lh_body_choice(body, "function_call", "none|auto");
 }
 
 /* ---- Calls and results in messages ---- */
@@ -120,13 +173,13 @@ static void check_call(const lh_body_reader *message, size_t index, const json_t
         lh_body_refuse(message, key, "invalid_type", "must be an object.");
         return;
     }
-    lh_body_text(&call, "id", CALL_ID_CHARACTERS_MAX);
+    lh_body_text(&call, "id", LH_OPENAI_CALL_ID_CHARACTERS_MAX);
     lh_body_choice(&call, "type", "function");
     if (!lh_body_object(&call, "function"))
         lh_body_refuse(&call, "function", "missing_required_parameter", "is missing.");
     snprintf(inner, sizeof inner, "%sfunction.", path);
     const lh_body_reader function = {lh_body_field(&call, "function"), inner, message->error};
-    read_name(&function);
+    lh_openai_tool_name(&function);
     if (!lh_body_text(&function, "arguments", SIZE_MAX))
         lh_body_refuse(&function, "arguments", "missing_required_parameter",
                        "must be a string of JSON.");
@@ -136,9 +189,9 @@ static void read_calls(const lh_body_reader *message, lh_chat_message *out) {
     const json_t *calls = lh_body_field(message, "tool_calls");
     if (calls && !json_is_array(calls))
         lh_body_refuse(message, "tool_calls", "invalid_type", "must be a list.");
-    else if (json_array_size(calls) > TOOL_CALLS_MAX)
+    else if (json_array_size(calls) > LH_TOOL_CALLS_MAX)
         lh_body_refuse(message, "tool_calls", "array_above_max_length",
-                       "may hold at most %d calls.", TOOL_CALLS_MAX);
+                       "may hold at most %u calls.", LH_TOOL_CALLS_MAX);
     for (size_t i = 0; i < json_array_size(calls) && !message->error->status; i++)
         check_call(message, i, json_array_get(calls, i));
     out->tool_calls = json_array_size(calls) > 0 ? calls : NULL;
@@ -148,7 +201,7 @@ void lh_openai_tools_parse_message(const lh_body_reader *message, lh_chat_messag
     if (strcmp(out->role, "assistant") == 0)
         read_calls(message, out);
     if (strcmp(out->role, "tool") == 0) {
-        out->tool_call_id = lh_body_text(message, "tool_call_id", CALL_ID_CHARACTERS_MAX);
+        out->tool_call_id = lh_body_text(message, "tool_call_id", LH_OPENAI_CALL_ID_CHARACTERS_MAX);
         out->name = lh_body_text(message, "name", NAME_CHARACTERS_MAX);
     }
 }

@@ -19,7 +19,33 @@ typedef struct lh_openai_tools {
     bool has_one_call; /* parallel_tool_calls is false */
 } lh_openai_tools;
 
-/* Reads tools, tool_choice, parallel_tool_calls, and their elder names functions and
+#define LH_OPENAI_CALL_ID_CHARACTERS_MAX 256u
+
+/* How a dialect says what a tool is. */
+typedef struct lh_openai_tool_words {
+    const char *inside;     /* the tool's member that is the function; NULL: the tool is */
+    const char *parameters; /* the function's schema */
+    const char *type;       /* the only one that this server knows */
+    bool may_lack_type;
+} lh_openai_tool_words;
+
+/* The list `tools`, checked, as chat has it: the body's own, or put into `made`, a list that
+ * outlives it. NULL: there is none, or it is refused. */
+const json_t *lh_openai_tools_read(const lh_body_reader *body, const lh_openai_tool_words *words,
+                                   json_t *made);
+/* Which of them may be called, as `tool_choice` has said; name: of LH_TOOL_CHOICE_NAMED. */
+void lh_openai_tools_choose(const lh_body_reader *body, const json_t *list,
+                            lh_openai_tool_choice choice, const char *name, lh_openai_tools *tools);
+/* The same by OpenAI's words none, auto and required. */
+void lh_openai_tools_choose_word(const lh_body_reader *body, const json_t *list,
+                                 lh_openai_tools *tools);
+/* parallel_tool_calls. */
+void lh_openai_tools_read_parallel(const lh_body_reader *body, lh_openai_tools *tools);
+/* The name of a function: [A-Za-z0-9_-], so that no template can take it for a mark. NULL: refused.
+ */
+const char *lh_openai_tool_name(const lh_body_reader *function);
+
+/* All that chat says of tools: tools, tool_choice, parallel_tool_calls, and their elder names functions and
  * function_call, which are refused. */
 void lh_openai_tools_parse(const lh_body_reader *body, lh_openai_tools *tools);
 /* Reads tool_calls, tool_call_id and name of a message, whose role is known. */

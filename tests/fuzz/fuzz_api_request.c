@@ -1,8 +1,9 @@
-/* Request bodies: hostile JSON through the parsers of both endpoints. What is taken must lie within
+/* Request bodies: hostile JSON through the parsers of all endpoints. What is taken must lie within
  * the documented ranges; what is refused is the caller's fault (never a 500), and its error must be
  * JSON itself. */
 #include "common/json/json_object.h"
 #include "gateway/openai/request.h"
+#include "gateway/responses/responses_request.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -53,16 +54,20 @@ static void check_parameters(const lh_openai_parameters *got) {
     need(!got->include_usage || got->stream);
 }
 
-static void try_endpoint(json_t *body, lh_openai_endpoint endpoint) {
+typedef bool (*parser)(json_t *body, lh_openai_endpoint endpoint, const lh_openai_limits *limits,
+                       lh_openai_request *request, lh_openai_error *error);
+
+static void try_endpoint(json_t *body, lh_openai_endpoint endpoint, parser parse) {
     lh_openai_request request;
     lh_openai_error error;
-    if (lh_openai_request_parse(json_incref(body), endpoint, &limits, &request, &error)) {
+    if (parse(json_incref(body), endpoint, &limits, &request, &error)) {
         check_parameters(&request.parameters);
-        need(endpoint == LH_OPENAI_CHAT
+        need(lh_openai_is_chat(endpoint)
                  ? request.message_count > 0
                  : request.prompt_count >= 1 && request.prompt_count <= limits.prompts_max);
         for (size_t i = 0; i < request.message_count; i++)
-            need(request.messages[i].role && request.messages[i].content);
+            need(request.messages[i].role &&
+                 (request.messages[i].content || request.messages[i].tool_calls));
         for (size_t i = 0; i < request.prompt_count; i++) {
             need(request.prompts[i].length + request.prompts[i].token_count > 0);
             for (size_t k = 0; k < request.prompts[i].token_count; k++)
@@ -80,8 +85,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     json_t *body = lh_json_object_parse((const char *)data, size, NULL);
     if (!body)
         return 0;
-    try_endpoint(body, LH_OPENAI_CHAT);
-    try_endpoint(body, LH_OPENAI_COMPLETIONS);
+    try_endpoint(body, LH_OPENAI_CHAT, lh_openai_request_parse);
+    try_endpoint(body, LH_OPENAI_COMPLETIONS, lh_openai_request_parse);
+    try_endpoint(body, LH_OPENAI_RESPONSES, lh_responses_request_parse);
     json_decref(body);
     return 0;
 }

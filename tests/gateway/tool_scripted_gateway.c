@@ -4,6 +4,7 @@
 #include "common/base/clock.h"
 #include "common/base/options.h"
 #include "gateway/openai/api.h"
+#include "gateway/responses/responses.h"
 #include "tests/gateway/support/scripted_engine.h"
 #include "tests/gateway/support/scripted_model.h"
 
@@ -73,6 +74,7 @@ static lh_openai_api_config make_config(const tool_options *options,
     config.http.body_bytes_max = (uint64_t)options->body_bytes;
     config.keep_alive_ms = (uint32_t)options->keep_alive_ms;
     config.authenticator = authenticator;
+    config.responses = &lh_responses;
     config.limits.strict = options->strict_params;
     config.limits.keeps_thoughts = options->keeps_thoughts;
     config.logits_digest = options->logits_digest;

@@ -1,0 +1,16 @@
+/* Our own, and those that were handed in. */
+#include "gateway/openai/dialect.h"
+
+#include "gateway/openai/completions.h"
+
+#include <assert.h>
+
+const lh_openai_dialect *lh_openai_dialect_of(const lh_openai_service *service,
+                                              lh_openai_endpoint endpoint) {
+    const lh_openai_dialect *dialect = endpoint == LH_OPENAI_COMPLETIONS ? &lh_openai_completions
+                                       : endpoint == LH_OPENAI_RESPONSES ? service->config.responses
+                                       : endpoint == LH_OPENAI_MESSAGES  ? service->config.messages
+                                                                         : &lh_openai_chat;
+    assert(dialect);
+    return dialect;
+}

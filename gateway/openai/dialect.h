@@ -1,0 +1,45 @@
+/* What an endpoint says in words of its own: how its requests are read, and how its answers are
+ * written. All that happens between the two is the same for all of them: reading.h makes a request
+ * ready to be submitted, answer.h pulls pieces and hands them to the endpoint's writer, which puts
+ * them into events, or gathers them for an answer that goes out whole.
+ *
+ * Whoever opens the API hands in the dialects that are not OpenAI's completions (api.h), so that
+ * each has a room of its own and knows this one, but is not known here. Static data; thread: a
+ * writer is its owner's. */
+#pragma once
+
+#include "gateway/openai/reading.h"
+#include "gateway/openai/render.h"
+#include "gateway/openai/server_events.h"
+
+struct lh_openai_dialect {
+    lh_openai_endpoint endpoint;
+    const char *id_prefix; /* of its answers: "chatcmpl-" */
+
+    /* As lh_openai_request_parse, which reads chat and completions. */
+    bool (*parse)(json_t *body, lh_openai_endpoint endpoint, const lh_openai_limits *limits,
+                  lh_openai_request *request, lh_openai_error *error);
+
+    /* A writer, which takes out of the reading what it needs of it; NULL: no memory. `events` is
+     * where a stream goes, NULL where the answer goes out whole; it and the frame outlive it. */
+    void *(*open)(const lh_openai_frame *frame, lh_openai_reading *reading,
+                  lh_server_events *events);
+    /* NULL is allowed. */
+    void (*destroy)(void *writer);
+    /* The next piece. LH_ERR_NO_MEMORY, also of the next three: the answer is of no use any more.
+     */
+    lh_status (*put)(void *writer, const lh_generation_piece *piece, const lh_token_usage *usage);
+    /* Of a stream: all choices have ended; it cannot go on; it is silent. The first two are its
+     * last events, and set `done`. */
+    lh_status (*end)(void *writer, const lh_token_usage *usage);
+    lh_status (*fail)(void *writer, const lh_openai_error *error);
+    lh_status (*keep_alive)(void *writer);
+    /* Of an answer that goes out whole, once all choices have ended; NULL: no memory. */
+    json_t *(*whole)(void *writer, const lh_token_usage *usage);
+    /* The body of a reply that refuses, which is logged under this id; NULL: no memory. */
+    json_t *(*error_json)(const lh_openai_error *error, const char *request_id);
+};
+
+/* That of an endpoint. */
+const lh_openai_dialect *lh_openai_dialect_of(const lh_openai_service *service,
+                                              lh_openai_endpoint endpoint);
