@@ -5,9 +5,10 @@
  *     lh_openai_api_open(&config, engine, &model, &api, &error);
  *     ... lh_openai_api_drain(api, 30000); lh_openai_api_close(api); then the engine
  *
- * Routes: /v1/models, /v1/models/{id}, /v1/chat/completions, /v1/completions,
- * /v1/responses, /v1/messages, /v1/messages/count_tokens, /tokenize, /detokenize, /tokenizer_info (each with and without /v1), /apply-template, /health, /livez,
- * /readyz, /version, /fleet, /trace/{id}. Thread: open, drain and close by one thread. */
+ * Routes: /v1/models, /v1/models/{id}, /v1/chat/completions, /v1/completions, /v1/responses,
+ * /v1/messages, /v1/messages/count_tokens, /tokenize, /detokenize, /tokenizer_info (each with and
+ * without /v1), /apply-template, /health, /livez, /readyz, /version, /fleet, /trace/{id}. Thread:
+ * open, drain and close by one thread. */
 #pragma once
 
 #include "common/metrics/exposition.h"
@@ -38,7 +39,8 @@ typedef struct lh_openai_api_config {
 } lh_openai_api_config;
 
 /* The HTTP server's defaults, 16 choices, 128 prompts, as many sequences as that makes, not strict,
- * 600 s, 15 s, 2 readers, 64 MiB, no digests, no traces; `authenticator`, `responses` and `messages` stay NULL. */
+ * 600 s, 15 s, 2 readers, 64 MiB, no digests, no traces; `authenticator`, `responses` and
+ * `messages` stay NULL. */
 lh_openai_api_config lh_openai_api_config_default(void);
 
 /* The engine and the model outlive the API. Statuses as lh_http_server_create. */

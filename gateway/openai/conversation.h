@@ -1,6 +1,6 @@
-/* A request's messages put together bit by bit, for dialects that do not list them as templates want
- * them: what an assistant thought, said and called in one go is one message here. The first thing
- * that is wrong fills the error; what is told after it changes nothing.
+/* A request's messages put together bit by bit, for dialects that do not list them as templates
+ * want them: what an assistant thought, said and called in one go is one message here. The first
+ * thing that is wrong fills the error; what is told after it changes nothing.
  *
  * Texts are the body's, or are kept by the request. Thread: any. */
 #pragma once

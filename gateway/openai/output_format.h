@@ -16,9 +16,9 @@ typedef struct lh_openai_output_format {
 
 /* The first field that is wrong fills the body's error. Either way the caller resets *format. */
 void lh_openai_output_format_parse(const lh_body_reader *body, lh_openai_output_format *format);
-/* The same of other dialects, whose form is the member `format` of an object; name_of_param, static,
- * is its path. The first: the members of a json_schema stand beside its type. The second: schemas
- * alone, which have no name. */
+/* The same of other dialects, whose form is the member `format` of an object; name_of_param,
+ * static, is its path. The first: the members of a json_schema stand beside its type. The second:
+ * schemas alone, which have no name. */
 void lh_openai_output_format_parse_flat(const lh_body_reader *parent, const char *name_of_param,
                                         lh_openai_output_format *format);
 void lh_openai_output_format_parse_schema(const lh_body_reader *parent, const char *name_of_param,

@@ -1,5 +1,5 @@
-/* The parameters that all endpoints share, by the names that each has for them, parsed and checked. Plain data that points into
- * the parsed body, which must outlive it. Thread: any. */
+/* The parameters that all endpoints share, by the names that each has for them, parsed and checked.
+ * Plain data that points into the parsed body, which must outlive it. Thread: any. */
 #pragma once
 
 #include "gateway/openai/fields.h"

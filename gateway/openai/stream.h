@@ -1,5 +1,5 @@
-/* The body of a streamed answer to chat or completions: pieces of text go in, events come out in the
- * order that clients rely on. Each choice opens with a chunk of its own, ends with exactly one
+/* The body of a streamed answer to chat or completions: pieces of text go in, events come out in
+ * the order that clients rely on. Each choice opens with a chunk of its own, ends with exactly one
  * finish_reason, and the stream ends with [DONE], whatever happens. Thread: its owner's. */
 #pragma once
 

@@ -45,8 +45,8 @@ void lh_openai_tools_read_parallel(const lh_body_reader *body, lh_openai_tools *
  */
 const char *lh_openai_tool_name(const lh_body_reader *function);
 
-/* All that chat says of tools: tools, tool_choice, parallel_tool_calls, and their elder names functions and
- * function_call, which are refused. */
+/* All that chat says of tools: tools, tool_choice, parallel_tool_calls, and their elder names
+ * functions and function_call, which are refused. */
 void lh_openai_tools_parse(const lh_body_reader *body, lh_openai_tools *tools);
 /* Reads tool_calls, tool_call_id and name of a message, whose role is known. */
 void lh_openai_tools_parse_message(const lh_body_reader *message, lh_chat_message *out);
