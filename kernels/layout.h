@@ -28,9 +28,10 @@
 
 #include "kernels/kernels.h"
 
+#include <assert.h>
 #include <stdint.h>
 
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "packed data is read as GGML stores it");
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "packed data is read as GGML stores it");
 
 /* Elements of a quantization block, in weights and activations. */
 #define LH_BLOCK 32u
@@ -44,7 +45,7 @@ typedef struct lh_q8_block {
     int16_t pairs[4]; /* -32 times the sums within each half */
     int8_t q[LH_BLOCK];
 } lh_q8_block;
-_Static_assert(sizeof(lh_q8_block) == 60, "blocks lie without gaps, and 16 of them align");
+static_assert(sizeof(lh_q8_block) == 60, "blocks lie without gaps, and 16 of them align");
 
 /* ---- The table of quantized types ---- */
 

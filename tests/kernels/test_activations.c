@@ -58,26 +58,29 @@ static void test_extreme_blocks(void **state) {
 }
 
 /* What is not finite must show in the product and not turn into a number. */
-static void test_what_is_not_finite_is_not_lost(void **state) {
-    (void)state;
+static void check_not_finite(const lh_kernels *set, void *context) {
+    (void)context;
     static const float bad[] = {NAN, INFINITY, -INFINITY};
     test_random random = {12};
     uint8_t *source = random_weights(&random, LH_DTYPE_Q4_1, 16, 32);
     lh_matrix w = pack_weights(LH_DTYPE_Q4_1, 16, 32, source);
-    for (size_t set = 0; lh_kernels_at(set); set++)
-        for (size_t b = 0; b < sizeof bad / sizeof bad[0]; b++) {
-            float x[32] = {1, 2, 3}, y[16];
-            x[17] = bad[b];
-            lh_activations packed = pack_rows(
-                lh_kernels_at(set), b % 2 ? LH_ACTIVATION_Q8 : LH_ACTIVATION_Q16, 1, 32, x);
-            lh_kernels_at(set)->matmul(y, 16, &packed, &w, (lh_span){0, 32}, (lh_span){0, 16},
-                                       false);
-            for (int o = 0; o < 16; o++)
-                assert_true(!isfinite(y[o]));
-            free(packed.data);
-        }
+    for (size_t b = 0; b < sizeof bad / sizeof bad[0]; b++) {
+        float x[32] = {1, 2, 3}, y[16];
+        x[17] = bad[b];
+        lh_activations packed =
+            pack_rows(set, b % 2 ? LH_ACTIVATION_Q8 : LH_ACTIVATION_Q16, 1, 32, x);
+        set->matmul(y, 16, &packed, &w, (lh_span){0, 32}, (lh_span){0, 16}, false);
+        for (int o = 0; o < 16; o++)
+            assert_true(!isfinite(y[o]));
+        free(packed.data);
+    }
     free(w.data);
     free(source);
+}
+
+static void test_what_is_not_finite_is_not_lost(void **state) {
+    (void)state;
+    for_each_set(check_not_finite, NULL);
 }
 
 /* Random cuts, with gain and squares, against the reference in one piece. */
@@ -110,12 +113,16 @@ static void check_spans(const lh_kernels *kernels, lh_activation_kind kind, test
     free(gain);
 }
 
+static void check_any_spans(const lh_kernels *set, void *context) {
+    (void)context;
+    test_random random = {13};
+    for (int i = 0; i < 60; i++)
+        check_spans(set, (lh_activation_kind)(i % 3), &random);
+}
+
 static void test_spans_give_the_whole(void **state) {
     (void)state;
-    test_random random = {13};
-    for (size_t set = 0; lh_kernels_at(set); set++)
-        for (int i = 0; i < 60; i++)
-            check_spans(lh_kernels_at(set), (lh_activation_kind)(i % 3), &random);
+    for_each_set(check_any_spans, NULL);
 }
 
 static void test_two_blocks_say_more_than_one(void **state) {

@@ -18,7 +18,7 @@ HEADER = re.compile(r"(?<![\w/.-])([a-z][a-z0-9_]*\.[ch])\b")
 def sources(root):
     for room in ROOMS:
         for path in (root / room).rglob("*"):
-            if path.suffix in (".c", ".h"):
+            if path.suffix in (".c", ".h", ".cpp", ".cu", ".cuh"):
                 yield path
 
 

@@ -1,4 +1,4 @@
-"""C is written as the formatter writes it (.clang-format), within 100 columns, comments too. `test_format.py --write` formats the tree."""
+"""C, C++ and CUDA are written as the formatter writes them (.clang-format), within 100 columns, comments too. `test_format.py --write` formats the tree."""
 import pathlib
 import re
 import subprocess
@@ -11,7 +11,7 @@ COLUMNS_MAX = 100
 
 def sources():
     for room in ("common", "gateway", "kernels", "link", "worker", "tests", "cmake"):
-        yield from sorted((ROOT / room).rglob("*.[ch]"))
+        yield from sorted(path for path in (ROOT / room).rglob("*") if path.suffix in (".c", ".h", ".cpp", ".cu", ".cuh"))
 
 
 def formatter(paths, *options):

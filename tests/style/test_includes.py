@@ -209,7 +209,7 @@ def source_files(root):
     for room in ROOMS + ("tests",):
         for folder, _, names in os.walk(root / room):
             for name in names:
-                if name.endswith((".c", ".h", ".cu", ".cuh")):
+                if name.endswith((".c", ".h", ".cpp", ".cu", ".cuh")):
                     yield (pathlib.Path(folder) / name).relative_to(root).as_posix()
 
 

@@ -165,8 +165,3 @@ void assert_same_floats(const float *a, const float *b, size_t count, const char
         if (bits_of_float(a[i]) != bits_of_float(b[i]))
             fail_msg("%s: element %zu is %a, should be %a", what, i, (double)a[i], (double)b[i]);
 }
-
-void for_each_set(void (*check)(const lh_kernels *set, void *context), void *context) {
-    for (size_t i = 0; lh_kernels_at(i); i++)
-        check(lh_kernels_at(i), context);
-}

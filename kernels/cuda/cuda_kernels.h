@@ -1,0 +1,80 @@
+/* The kernels of kernels.h on a GPU: the same bits.
+ *
+ * A function that carries the name of one in lh_kernels computes what is written there, with the
+ * same arguments, of which every pointer to an array is one of the device; what a struct of them
+ * points to lies there, too (lh_matrix.data and lh_activations.data as on the CPU, byte for byte).
+ * It enqueues its work on `stream` and returns: 0, or the CUDA runtime's error number, and then
+ * nothing was enqueued. Spans that are empty, and no rows, are nothing to do.
+ *
+ * Attention and the sampler are not among them yet; angles of RoPE come from the host. No kernel
+ * sums with atomics or cuts a sum into parts that meet in an order of chance.
+ *
+ * Thread: the one that drives the stream. */
+#pragma once
+
+#include "kernels/kernels.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The CUDA runtime's stream; NULL: its default one. */
+typedef struct CUstream_st *lh_cuda_stream;
+
+int lh_cuda_pack_activations(lh_cuda_stream stream, const lh_activations *packed, lh_span columns,
+                             const float *x, size_t stride, const float *gain, float *squares);
+int lh_cuda_rms_scale(lh_cuda_stream stream, float *scale, const float *squares, uint32_t rows,
+                      uint32_t width, float epsilon);
+/* Of few rows each block of weights is read once; of more, tiles of 64 rows are multiplied by
+ * tensor cores where the weights are quantized. Either way the fold is in block order. */
+int lh_cuda_matmul(lh_cuda_stream stream, float *y, size_t y_stride, const lh_activations *x,
+                   const lh_matrix *w, lh_span in, lh_span out, bool continues);
+int lh_cuda_scale_rows(lh_cuda_stream stream, float *y, size_t stride, uint32_t rows,
+                       lh_span columns, const float *scale);
+int lh_cuda_scale_add_rows(lh_cuda_stream stream, float *y, size_t stride, uint32_t rows,
+                           lh_span columns, const float *scale, const float *bias);
+int lh_cuda_add_rows(lh_cuda_stream stream, float *y, size_t stride, uint32_t rows, lh_span columns,
+                     const float *scale, const float *bias);
+int lh_cuda_norm_heads(lh_cuda_stream stream, float *x, size_t stride, uint32_t rows,
+                       uint32_t heads, uint32_t head_dim, const float *gain, float epsilon);
+int lh_cuda_norm_add(lh_cuda_stream stream, float *y, const float *x, size_t stride, uint32_t rows,
+                     uint32_t width, const float *gain, float epsilon);
+int lh_cuda_silu_mul(lh_cuda_stream stream, float *y, const float *gate, const float *up,
+                     size_t stride, uint32_t rows, lh_span columns);
+int lh_cuda_gelu_mul(lh_cuda_stream stream, float *y, const float *gate, const float *up,
+                     size_t stride, uint32_t rows, lh_span columns);
+int lh_cuda_swiglu_mul(lh_cuda_stream stream, float *y, const float *gate, const float *up,
+                       size_t stride, uint32_t rows, lh_span columns);
+int lh_cuda_rope(lh_cuda_stream stream, float *x, size_t stride, uint32_t rows, uint32_t heads,
+                 uint32_t head_dim, uint32_t rotated, bool interleaved, const float *cosine,
+                 const float *sine);
+
+/* y[count][inputs] (row stride y_stride): the rows ids[count] of a packed matrix as lh_matrix_row
+ * dequantizes them; ids lie on the device and are below w->outputs. */
+int lh_cuda_matrix_rows(lh_cuda_stream stream, float *y, size_t y_stride, const lh_matrix *w,
+                        const uint32_t *ids, uint32_t count);
+
+/* Where keys and values of a row go: the pages of its sequence that hold its position. */
+typedef struct lh_cuda_kv_place {
+    void *key_page, *value_page;
+    uint32_t position;
+} lh_cuda_kv_place;
+
+/* What turns keys before they are stored; as in `rope`. */
+typedef struct lh_cuda_rotation {
+    uint32_t rotated; /* 0: nothing is */
+    bool interleaved;
+    const float *cosine, *sine;
+} lh_cuda_rotation;
+
+/* Writes keys[rows][kv_heads][key_dim], rotated first (what `keys` holds stays), and
+ * values[rows][kv_heads][value_dim] (row strides given) to places[rows]: what `rope` and `kv_store`
+ * write. The rows may be of any sequences, no two of one position. */
+int lh_cuda_kv_store(lh_cuda_stream stream, const lh_kv_shape *shape,
+                     const lh_cuda_kv_place *places, uint32_t rows, const float *keys,
+                     size_t key_stride, const float *values, size_t value_stride,
+                     lh_cuda_rotation rotation);
+
+#ifdef __cplusplus
+}
+#endif

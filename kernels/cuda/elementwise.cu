@@ -1,0 +1,67 @@
+/* What works on each element alone: scales, biases, residuals. */
+#include "kernels/cuda/grid.cuh"
+
+namespace {
+
+/* y[row][column] = function(row, column, y[row][column]), a thread for each column. */
+template <typename F>
+__device__ void for_each_element(float *y, size_t stride, uint32_t rows, lh_span columns,
+                                 F function) {
+    const uint32_t c = columns.begin + blockIdx.x * LH_BLOCK_THREADS + threadIdx.x;
+    if (c >= columns.end)
+        return;
+    for (uint32_t row = blockIdx.y; row < rows; row += gridDim.y)
+        y[row * stride + c] = function(row, c, y[row * stride + c]);
+}
+
+dim3 grid_for(uint32_t rows, lh_span columns) {
+    return dim3(lh_blocks_for(columns.end - columns.begin, LH_BLOCK_THREADS), lh_grid_rows(rows));
+}
+
+__global__ void __launch_bounds__(LH_BLOCK_THREADS)
+    scale_rows(float *y, size_t stride, uint32_t rows, lh_span columns, const float *scale) {
+    for_each_element(y, stride, rows, columns,
+                     [=](uint32_t row, uint32_t, float v) { return v * scale[row]; });
+}
+
+__global__ void __launch_bounds__(LH_BLOCK_THREADS)
+    scale_add_rows(float *y, size_t stride, uint32_t rows, lh_span columns, const float *scale,
+                   const float *bias) {
+    for_each_element(y, stride, rows, columns, [=](uint32_t row, uint32_t c, float v) {
+        return lh_fma(v, scale[row], bias[c]);
+    });
+}
+
+__global__ void __launch_bounds__(LH_BLOCK_THREADS)
+    add_rows(float *y, size_t stride, uint32_t rows, lh_span columns, const float *scale,
+             const float *bias) {
+    for_each_element(y, stride, rows, columns, [=](uint32_t row, uint32_t c, float v) {
+        return lh_fma(scale ? scale[row] : 1.0f, bias[c], v);
+    });
+}
+
+} // namespace
+
+int lh_cuda_scale_rows(lh_cuda_stream stream, float *y, size_t stride, uint32_t rows,
+                       lh_span columns, const float *scale) {
+    if (rows == 0 || lh_is_empty(columns))
+        return 0;
+    return lh_launch(scale_rows, grid_for(rows, columns), LH_BLOCK_THREADS, stream, y, stride, rows,
+                     columns, scale);
+}
+
+int lh_cuda_scale_add_rows(lh_cuda_stream stream, float *y, size_t stride, uint32_t rows,
+                           lh_span columns, const float *scale, const float *bias) {
+    if (rows == 0 || lh_is_empty(columns))
+        return 0;
+    return lh_launch(scale_add_rows, grid_for(rows, columns), LH_BLOCK_THREADS, stream, y, stride,
+                     rows, columns, scale, bias);
+}
+
+int lh_cuda_add_rows(lh_cuda_stream stream, float *y, size_t stride, uint32_t rows, lh_span columns,
+                     const float *scale, const float *bias) {
+    if (rows == 0 || lh_is_empty(columns))
+        return 0;
+    return lh_launch(add_rows, grid_for(rows, columns), LH_BLOCK_THREADS, stream, y, stride, rows,
+                     columns, scale, bias);
+}

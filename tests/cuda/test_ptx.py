@@ -1,0 +1,143 @@
+"""What nvcc made of kernels/cuda, without a GPU: the PTX has the operations of the sources and no others, and the assembler's machine code
+keeps within stated registers and shared memory, with nothing spilled, on each architecture.
+
+The build leaves both in LONGHAUL_BUILD/cuda (cmake/cuda.cmake). Before it reads them, the test plants one fault of each kind and expects it to
+be found."""
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("LONGHAUL_BUILD", ROOT / "build"))
+
+ARCHITECTURES = {f"sm_{number}" for number in (75, 80, 86, 89, 90, 100, 120)}
+
+# Operations that may give other bits than kernels.h says. An operation without .rn is one that the assembler may contract.
+FORBIDDEN = {
+    r"\.ftz": "subnormals are flushed",
+    r"\.approx|\.full": "is approximate",
+    r"\.sat": "saturates",
+    r"^(add|sub|mul|div|sqrt|rcp|fma|mad)(?!\.rn)\S*\.f(32|64)$": "is not rounded to nearest, or may be contracted",
+    r"^mad\.rn": "is a contraction",
+    r"^(ex2|lg2|sin|cos|tanh|rsqrt)\b": "is none of our functions",
+    r"^(atom|red)\b": "adds in an order of chance",
+    r"\.f64$": "works in double",
+}
+FUSED = re.compile(r"^fma\.")
+OPERATION = re.compile(r"^\s*(?:@!?%p\d+\s+)?([a-z][a-z0-9_.:]*)[\s;]")
+
+# Name and template numbers -> the most registers of a thread and bytes of shared memory of a block, and why so many. 65,536 registers are a
+# multiprocessor's; its shared memory is 64 KiB (7.5) to 228 KiB.
+LIMITS = {
+    "row_products<1>": (64, 8192),  # 8 blocks of 128 threads: 32 warps with a piece of weights on its way each
+    "row_products<4>": (168, 32768),  # 3 blocks
+    "tile_products<1,2>": (112, 24576),  # 4 blocks
+    "tile_products<4,8>": (128, 24576),  # 4 blocks
+    "float_products": (64, 4160),  # 4 blocks of 256 threads
+}
+ELSE = (42, 4)  # 12 blocks of 128 threads
+# A warp of Turing holds the operands of eight small products where the others have two: 2 blocks.
+EXCEPTIONS = {("tile_products<4,8>", "sm_75"): (224, 24576)}
+
+
+def ptx_problems(text):
+    """What in a PTX text is not in the sources. Fused products come from lh_fma, inline assembly, and so lie between nvcc's marks of it."""
+    inline = False
+    for number, line in enumerate(text.splitlines(), 1):
+        if "inline asm" in line:
+            inline = "begin" in line
+        operation = OPERATION.match(line)
+        if not operation or line.lstrip().startswith((".", "//")):
+            continue
+        for pattern, what in FORBIDDEN.items():
+            if re.search(pattern, operation[1]):
+                yield f"line {number}: {operation[1]} {what}"
+        if FUSED.match(operation[1]) and not inline:
+            yield f"line {number}: {operation[1]} is not in the source: a contraction"
+
+
+def kernel_name(declaration):
+    """row_products<1> of its declaration, as c++filt writes it."""
+    plain = declaration.replace("(anonymous namespace)::", "").replace("(lh_dtype)", "type ")
+    numbers = re.findall(r"\b([0-9]+)u\b", plain)
+    return re.search(r"(\w+)(<.*>)?\(", plain)[1] + (f"<{','.join(numbers)}>" if numbers else "")
+
+
+def compiled_kernels(log):
+    """(kernel, architecture, registers, shared bytes, spilled and stack bytes) of what the assembler says."""
+    readable = subprocess.run(["c++filt"], input=log, check=True, capture_output=True, text=True).stdout
+    for part in readable.split("Compiling entry function '")[1:]:
+        declaration, architecture = re.match(r"(.+)' for '(\w+)'", part).groups()
+        shared = re.search(r"(\d+) bytes smem", part)
+        stack = re.search(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", part)
+        yield (kernel_name(declaration), architecture, int(re.search(r"Used (\d+) registers", part)[1]), int(shared[1]) if shared else 0,
+               sum(map(int, stack.groups())))
+
+
+def limit_problems(kernels):
+    for kernel, architecture, registers, shared, stack in kernels:
+        most_registers, most_shared = EXCEPTIONS.get((kernel, architecture)) or LIMITS.get(kernel, ELSE)
+        if stack:
+            yield f"{kernel} for {architecture} keeps {stack} bytes in local memory"
+        if registers > most_registers:
+            yield f"{kernel} for {architecture} takes {registers} registers, over {most_registers}"
+        if shared > most_shared:
+            yield f"{kernel} for {architecture} takes {shared} bytes of shared memory, over {most_shared}"
+
+
+SOUND = """	// begin inline asm
+	fma.rn.f32 %f1, %f2, %f3, %f4;
+	// end inline asm
+	@%p1 mul.rn.f32 	%f5, %f6, %f7;
+	mad.lo.s32 	%r1, %r2, %r3, %r4;
+"""
+UNSOUND = {
+    "\tfma.rn.f32 \t%f1, %f2, %f3, %f4;\n": "contraction",
+    "\tmul.f32 \t%f1, %f2, %f3;\n": "contracted",
+    "\tadd.ftz.f32 \t%f1, %f2, %f3;\n": "flushed",
+    "\t@%p1 div.full.f32 \t%f1, %f2, %f3;\n": "approximate",
+    "\tsqrt.approx.f32 \t%f1, %f2;\n": "approximate",
+    "\tex2.approx.f32 \t%f1, %f2;\n": "none of our functions",
+    "\tred.global.add.f32 \t[%rd1], %f2;\n": "order of chance",
+    "\tmul.rn.f64 \t%fd1, %fd2, %fd3;\n": "double",
+}
+LOG = """ptxas info    : Compiling entry function '_Z12row_productsI7lh_formIL8lh_dtype2EELj1EEv20lh_product_arguments' for 'sm_80'
+    {} bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+ptxas info    : Used {} registers, used 1 barriers, {} bytes smem, 472 bytes cmem[0]
+"""
+
+
+def self_test():
+    assert not list(ptx_problems(SOUND)), list(ptx_problems(SOUND))
+    for line, wanted in UNSOUND.items():
+        assert any(wanted in problem for problem in ptx_problems(SOUND + line)), f"{line.strip()} is not found"
+    for figures, wanted in (((0, 64, 8192), ""), ((16, 64, 8192), "local memory"), ((0, 65, 8192), "registers"), ((0, 64, 8193), "shared")):
+        found = list(limit_problems(compiled_kernels(LOG.format(*figures))))
+        assert len(found) == bool(wanted) and all(problem.startswith("row_products<1> for sm_80") and wanted in problem for problem in found), found
+
+
+def main():
+    self_test()
+    found, kernels = [], set()
+    texts = sorted((BUILD / "cuda").glob("*/*.ptx"))
+    for path in texts:
+        found += [f"{path.name}: {problem}" for problem in ptx_problems(path.read_text())]
+    sources = sorted((ROOT / "kernels" / "cuda").glob("*.cu"))
+    for source in sources:
+        compiled = list(compiled_kernels((BUILD / "cuda" / f"{source.stem}.log").read_text()))
+        found += limit_problems(compiled)
+        kernels.update(kernel for kernel, *_ in compiled)
+        if compiled and {architecture for _, architecture, *_ in compiled} != ARCHITECTURES:
+            found.append(f"{source.name} is not compiled for all of {', '.join(sorted(ARCHITECTURES))}")
+    found += [f"{kernel} has limits and is not there" for kernel in sorted(LIMITS.keys() - kernels)]
+    if len(texts) != 2 * len(sources):
+        found.append(f"{len(texts)} PTX texts of {len(sources)} sources: two of each are expected")
+    print("\n".join(found))
+    print(f"{len(texts)} PTX texts, {len(kernels)} kernels, {len(found)} problems")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
