@@ -42,6 +42,14 @@ typedef struct lh_token_logprob {
     float logprob;
 } lh_token_logprob;
 
+/* What the model gave one token of a prompt, by the raw logits of the row before it. */
+typedef struct lh_token_score {
+    float logprob;
+    uint32_t rank; /* 1: no other token is likelier */
+    uint32_t top_count;
+    lh_token_logprob top[LH_TOP_LOGPROBS_MAX]; /* best first; equal ones by token id */
+} lh_token_score;
+
 /* What one row of logits drew. */
 typedef struct lh_sample_result {
     uint32_t token;

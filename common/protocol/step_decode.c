@@ -19,7 +19,8 @@ static uint32_t payload_limit(uint32_t type) {
     case LH_STEP_FRAME_SHARD:
         return LH_STEP_SHARD_BYTES_MAX;
     case LH_STEP_FRAME_RESULTS:
-        return 4u + LH_STEP_SEGMENTS_MAX * (LH_STEP_RESULT_BYTES + LH_TOP_LOGPROBS_MAX * 8u);
+        return 4u + LH_STEP_SEGMENTS_MAX * (LH_STEP_RESULT_BYTES + LH_TOP_LOGPROBS_MAX * 8u) +
+               LH_STEP_ROWS_MAX * (LH_STEP_SCORE_BYTES + LH_TOP_LOGPROBS_MAX * 8u);
     case LH_STEP_FRAME_TIMES:
         return LH_STEP_TIMES_BYTES_MAX;
     default:
@@ -166,6 +167,30 @@ static lh_status get_sampling(lh_byte_reader *reader, arena *memory, lh_sampling
     return status == LH_OK ? get_sampling_lists(reader, memory, sampling, segment, error) : status;
 }
 
+/* In the segment, whose flags and rows are known. */
+static lh_status get_scoring(lh_byte_reader *reader, lh_step_segment *segment, uint32_t index,
+                             lh_error *error) {
+    lh_step_scoring *scoring = &segment->scoring;
+    scoring->first_row = lh_get_u32(reader);
+    scoring->rows = lh_get_u32(reader);
+    scoring->top = lh_get_u32(reader);
+    scoring->next_token = lh_get_u32(reader);
+    bool fits = !reader->failed && scoring->rows > 0 && scoring->rows <= segment->rows &&
+                scoring->first_row <= segment->rows - scoring->rows;
+    bool has_last = fits && scoring->first_row + scoring->rows == segment->rows;
+    if (!fits || has_last != (scoring->next_token != LH_STEP_NO_TOKEN) ||
+        (has_last && segment->sample)) {
+        return lh_fail(error, LH_ERR_MALFORMED,
+                       "manifest, segment %u: %u of %u rows scored from %u", index, scoring->rows,
+                       segment->rows, scoring->first_row);
+    }
+    if (scoring->top > LH_TOP_LOGPROBS_MAX) {
+        return lh_fail(error, LH_ERR_LIMIT, "manifest, segment %u: %u logprobs; the limit is %u",
+                       index, scoring->top, LH_TOP_LOGPROBS_MAX);
+    }
+    return LH_OK;
+}
+
 static lh_status get_segment(lh_byte_reader *reader, arena *memory, lh_step_segment *segment,
                              uint32_t index, lh_error *error) {
     *segment = (lh_step_segment){.sequence = lh_get_u64(reader)};
@@ -174,7 +199,7 @@ static lh_status get_segment(lh_byte_reader *reader, arena *memory, lh_step_segm
     uint32_t flags = lh_get_u32(reader);
     if (reader->failed)
         return lh_fail(error, LH_ERR_MALFORMED, "manifest: cut in segment %u", index);
-    if ((flags & ~(LH_STEP_FLAG_SAMPLE | LH_STEP_FLAG_FORKS)) != 0)
+    if ((flags & ~(LH_STEP_FLAG_SAMPLE | LH_STEP_FLAG_FORKS | LH_STEP_FLAG_SCORED)) != 0)
         return lh_fail(error, LH_ERR_MALFORMED, "manifest, segment %u: flags 0x%x", index, flags);
     if (segment->rows == 0 || segment->rows > LH_STEP_ROWS_MAX ||
         segment->first_position > UINT32_MAX - segment->rows) {
@@ -192,7 +217,12 @@ static lh_status get_segment(lh_byte_reader *reader, arena *memory, lh_step_segm
                            segment->first_position, (unsigned long long)segment->source);
         }
     }
-    return segment->sample ? get_sampling(reader, memory, &segment->sampling, index, error) : LH_OK;
+    lh_status status = LH_OK;
+    if ((flags & LH_STEP_FLAG_SCORED) != 0)
+        status = get_scoring(reader, segment, index, error);
+    return status == LH_OK && segment->sample
+               ? get_sampling(reader, memory, &segment->sampling, index, error)
+               : status;
 }
 
 static lh_status get_segments(lh_byte_reader *reader, arena *memory, lh_step_manifest *manifest,
@@ -205,9 +235,9 @@ static lh_status get_segments(lh_byte_reader *reader, arena *memory, lh_step_man
         if (status != LH_OK)
             return status;
         rows += segments[i].rows;
-        if (segments[i].sample && manifest->hop_limit > 0) {
+        if (lh_step_segment_has_result(&segments[i]) && manifest->hop_limit > 0) {
             return lh_fail(error, LH_ERR_MALFORMED,
-                           "manifest, segment %u: draws, but the step ends before", i);
+                           "manifest, segment %u: draws or is scored, but the step ends before", i);
         }
     }
     if (rows != manifest->rows) {
@@ -436,14 +466,51 @@ static bool is_sendable_logprob(float value) {
     return value < INFINITY;
 }
 
-static lh_status get_result(lh_byte_reader *reader, lh_step_result *result, uint32_t index,
-                            lh_error *error) {
+/* What a result is decoded into, besides its own struct. */
+typedef struct score_room {
+    lh_token_score *next;
+    uint32_t left;
+} score_room;
+
+/* False: it is cut or has a number that is none. */
+static bool get_score(lh_byte_reader *reader, lh_token_score *score) {
+    score->logprob = lh_get_f32(reader);
+    score->rank = lh_get_u32(reader);
+    score->top_count = lh_get_u32(reader);
+    bool good = !reader->failed && is_sendable_logprob(score->logprob) &&
+                score->top_count <= LH_TOP_LOGPROBS_MAX;
+    if (good)
+        lh_get_bytes(reader, score->top, score->top_count * sizeof score->top[0]);
+    for (uint32_t i = 0; good && i < score->top_count; i++)
+        good = !reader->failed && is_sendable_logprob(score->top[i].logprob);
+    return good;
+}
+
+static lh_status get_scores(lh_byte_reader *reader, score_room *room, lh_step_result *result,
+                            uint32_t index, lh_error *error) {
+    if (result->score_count > room->left) {
+        return lh_fail(error, LH_ERR_LIMIT, "results: result %u has %u scores; %u are possible",
+                       index, result->score_count, room->left);
+    }
+    result->scores = result->score_count > 0 ? room->next : NULL;
+    for (uint32_t i = 0; i < result->score_count; i++)
+        if (!get_score(reader, &result->scores[i]))
+            return lh_fail(error, LH_ERR_MALFORMED, "results: score %u of result %u is none", i,
+                           index);
+    room->next += result->score_count;
+    room->left -= result->score_count;
+    return LH_OK;
+}
+
+static lh_status get_result(lh_byte_reader *reader, score_room *room, lh_step_result *result,
+                            uint32_t index, lh_error *error) {
     *result = (lh_step_result){.sequence = lh_get_u64(reader)};
     result->position = lh_get_u32(reader);
     result->sample.token = lh_get_u32(reader);
     result->sample.logprob = lh_get_f32(reader);
     result->sample.top_count = lh_get_u32(reader);
     result->sample.digest = lh_get_u64(reader);
+    result->score_count = lh_get_u32(reader);
     if (reader->failed)
         return lh_fail(error, LH_ERR_MALFORMED, "results: cut in result %u", index);
     if (result->sample.top_count > LH_TOP_LOGPROBS_MAX) {
@@ -459,7 +526,7 @@ static lh_status get_result(lh_byte_reader *reader, lh_step_result *result, uint
         return lh_fail(error, LH_ERR_MALFORMED, "results: result %u %s", index,
                        reader->failed ? "is cut" : "has a logprob that is no number");
     }
-    return LH_OK;
+    return get_scores(reader, room, result, index, error);
 }
 
 lh_status lh_step_decode_results(const uint8_t *payload, size_t length, lh_step_result **results,
@@ -475,12 +542,17 @@ lh_status lh_step_decode_results(const uint8_t *payload, size_t length, lh_step_
         return lh_fail(error, LH_ERR_LIMIT, "results: %u; the limit is %u", announced,
                        LH_STEP_SEGMENTS_MAX);
     }
-    lh_step_result *list = calloc(announced > 0 ? announced : 1, sizeof *list);
+    /* Scores take no less than their smallest on the wire. */
+    size_t scores_max = lh_bytes_left(&reader) / LH_STEP_SCORE_BYTES;
+    score_room room = {.left =
+                           scores_max < LH_STEP_ROWS_MAX ? (uint32_t)scores_max : LH_STEP_ROWS_MAX};
+    lh_step_result *list = malloc((announced + 1u) * sizeof *list + room.left * sizeof *room.next);
     if (!list)
         return lh_fail(error, LH_ERR_NO_MEMORY, "%u results: out of memory", announced);
+    room.next = (lh_token_score *)(void *)(list + announced + 1);
     lh_status status = LH_OK;
     for (uint32_t i = 0; i < announced && status == LH_OK; i++)
-        status = get_result(&reader, &list[i], i, error);
+        status = get_result(&reader, &room, &list[i], i, error);
     if (status == LH_OK && lh_bytes_left(&reader) != 0)
         status = lh_fail(error, LH_ERR_MALFORMED, "results: bytes after their end");
     if (status != LH_OK) {

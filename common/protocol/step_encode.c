@@ -39,7 +39,8 @@ static lh_byte_writer start_frame(uint8_t *buffer, size_t capacity) {
 #define MASK_NUMBER_BYTES   8u
 
 static size_t segment_bytes(const lh_step_segment *segment) {
-    size_t bytes = LH_STEP_SEGMENT_BYTES + (segment->forks ? SOURCE_BYTES : 0u);
+    size_t bytes = LH_STEP_SEGMENT_BYTES + (segment->forks ? SOURCE_BYTES : 0u) +
+                   (segment->scoring.rows > 0 ? LH_STEP_SCORING_BYTES : 0u);
     if (segment->sample) {
         bytes += SAMPLING_BYTES + (segment->sampling.mask != 0 ? MASK_NUMBER_BYTES : 0u) +
                  (size_t)segment->sampling.bias_count * 8u +
@@ -105,14 +106,24 @@ static void put_sampling(lh_byte_writer *writer, const lh_sampling *sampling) {
     lh_put_bytes(writer, sampling->counts, sampling->count_count * sizeof *sampling->counts);
 }
 
+static void put_scoring(lh_byte_writer *writer, const lh_step_scoring *scoring) {
+    lh_put_u32(writer, scoring->first_row);
+    lh_put_u32(writer, scoring->rows);
+    lh_put_u32(writer, scoring->top);
+    lh_put_u32(writer, scoring->next_token);
+}
+
 static void put_segment(lh_byte_writer *writer, const lh_step_segment *segment) {
     lh_put_u64(writer, segment->sequence);
     lh_put_u32(writer, segment->first_position);
     lh_put_u32(writer, segment->rows);
     lh_put_u32(writer, (segment->sample ? LH_STEP_FLAG_SAMPLE : 0u) |
-                           (segment->forks ? LH_STEP_FLAG_FORKS : 0u));
+                           (segment->forks ? LH_STEP_FLAG_FORKS : 0u) |
+                           (segment->scoring.rows > 0 ? LH_STEP_FLAG_SCORED : 0u));
     if (segment->forks)
         lh_put_u64(writer, segment->source);
+    if (segment->scoring.rows > 0)
+        put_scoring(writer, &segment->scoring);
     if (segment->sample)
         put_sampling(writer, &segment->sampling);
 }
@@ -226,11 +237,25 @@ lh_status lh_step_encode_shard(lh_wire_type wire, uint32_t first_row, uint32_t r
 
 /* ---- Results ---- */
 
+static size_t result_bytes(const lh_step_result *result) {
+    size_t bytes = LH_STEP_RESULT_BYTES + (size_t)result->sample.top_count * 8u;
+    for (uint32_t i = 0; i < result->score_count; i++)
+        bytes += LH_STEP_SCORE_BYTES + (size_t)result->scores[i].top_count * 8u;
+    return bytes;
+}
+
 size_t lh_step_results_bytes(const lh_step_result *results, uint32_t count) {
     size_t bytes = LH_STEP_FRAME_HEAD_BYTES + 4u;
     for (uint32_t i = 0; i < count; i++)
-        bytes += LH_STEP_RESULT_BYTES + (size_t)results[i].sample.top_count * 8u;
+        bytes += result_bytes(&results[i]);
     return bytes;
+}
+
+static void put_score(lh_byte_writer *writer, const lh_token_score *score) {
+    lh_put_f32(writer, score->logprob);
+    lh_put_u32(writer, score->rank);
+    lh_put_u32(writer, score->top_count);
+    lh_put_bytes(writer, score->top, score->top_count * sizeof score->top[0]);
 }
 
 static void put_result(lh_byte_writer *writer, const lh_step_result *result) {
@@ -240,8 +265,22 @@ static void put_result(lh_byte_writer *writer, const lh_step_result *result) {
     lh_put_f32(writer, result->sample.logprob);
     lh_put_u32(writer, result->sample.top_count);
     lh_put_u64(writer, result->sample.digest);
+    lh_put_u32(writer, result->score_count);
     lh_put_bytes(writer, result->sample.top,
                  result->sample.top_count * sizeof result->sample.top[0]);
+    for (uint32_t i = 0; i < result->score_count; i++)
+        put_score(writer, &result->scores[i]);
+}
+
+static lh_status check_result(const lh_step_result *result, uint32_t index, lh_error *error) {
+    uint32_t most = result->sample.top_count;
+    for (uint32_t i = 0; i < result->score_count; i++)
+        if (result->scores[i].top_count > most)
+            most = result->scores[i].top_count;
+    if (most > LH_TOP_LOGPROBS_MAX)
+        return lh_fail(error, LH_ERR_LIMIT, "result %u has %u logprobs; the limit is %u", index,
+                       most, LH_TOP_LOGPROBS_MAX);
+    return LH_OK;
 }
 
 lh_status lh_step_encode_results(const lh_step_result *results, uint32_t count, uint8_t *buffer,
@@ -251,13 +290,17 @@ lh_status lh_step_encode_results(const lh_step_result *results, uint32_t count, 
                        LH_STEP_SEGMENTS_MAX);
     }
     lh_byte_writer writer = start_frame(buffer, capacity);
+    uint64_t scores = 0;
     lh_put_u32(&writer, count);
     for (uint32_t i = 0; i < count; i++) {
-        if (results[i].sample.top_count > LH_TOP_LOGPROBS_MAX) {
-            return lh_fail(error, LH_ERR_LIMIT, "result %u has %u logprobs; the limit is %u", i,
-                           results[i].sample.top_count, LH_TOP_LOGPROBS_MAX);
-        }
+        lh_status status = check_result(&results[i], i, error);
+        if (status != LH_OK)
+            return status;
+        scores += results[i].score_count;
         put_result(&writer, &results[i]);
     }
+    if (scores > LH_STEP_ROWS_MAX)
+        return lh_fail(error, LH_ERR_LIMIT, "%llu scores; the limit is %u",
+                       (unsigned long long)scores, LH_STEP_ROWS_MAX);
     return finish_frame(&writer, LH_STEP_FRAME_RESULTS, length, error);
 }

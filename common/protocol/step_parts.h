@@ -7,6 +7,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Rows of a segment whose logits tell what the tokens after them were worth to the model. */
+typedef struct lh_step_scoring {
+    uint32_t first_row, rows; /* of the segment's; rows 0: none */
+    uint32_t top;             /* tokens that are told besides, the best: 0 .. LH_TOP_LOGPROBS_MAX */
+    /* what comes after the segment's last row, where that is scored; else LH_STEP_NO_TOKEN */
+    uint32_t next_token;
+} lh_step_scoring;
+
 /* A run of consecutive positions of one sequence. */
 typedef struct lh_step_segment {
     uint64_t sequence; /* the gateway's number for it, unique within the life of a chain */
@@ -15,9 +23,15 @@ typedef struct lh_step_segment {
     /* the sequence is new: its positions before the first are the source's, whose pages the two
      * then share */
     bool forks;
-    uint64_t source;      /* where forks is set */
-    lh_sampling sampling; /* where sample is set */
+    uint64_t source;         /* where forks is set */
+    lh_sampling sampling;    /* where sample is set */
+    lh_step_scoring scoring; /* not of a row that samples */
 } lh_step_segment;
+
+/* Whether the last worker has something to tell of it. */
+static inline bool lh_step_segment_has_result(const lh_step_segment *segment) {
+    return segment->sample || segment->scoring.rows > 0;
+}
 
 /* Column bounds are multiples of it, except the width itself. */
 #define LH_STEP_COLUMN_BLOCK      32u
@@ -57,12 +71,15 @@ typedef struct lh_step_masks {
 /* That the last worker keeps: 64 MiB of the largest vocabulary's. */
 #define LH_STEP_MASKS_KEPT_MAX 2048u
 
-/* In place of a token: none was drawn, since the last worker does not have the segment's mask. */
+/* In place of a token: none was drawn, since none was to be, or the last worker does not have the
+ * segment's mask. */
 #define LH_STEP_NO_TOKEN 0xffffffffu
 
-/* What a step drew for one of its segments. */
+/* What the last worker tells of a segment that draws or is scored. */
 typedef struct lh_step_result {
     uint64_t sequence;
-    uint32_t position; /* of the drawn token */
-    lh_sample_result sample;
+    uint32_t position;       /* after the segment's last row: that of the drawn token */
+    lh_sample_result sample; /* without a draw its token is LH_STEP_NO_TOKEN, all else 0 */
+    uint32_t score_count;
+    lh_token_score *scores; /* [score_count]: of the tokens after the scored rows, in order */
 } lh_step_result;

@@ -53,7 +53,8 @@ static bool has_room(lh_deferred_events *deferred, const lh_sequence_event *even
 void lh_deferred_events_push(lh_deferred_events *deferred, uint64_t handle,
                              const lh_sequence_event *event) {
     assert(!deferred->is_sending);
-    if (event->kind == LH_SEQUENCE_FAILED || !has_room(deferred, event)) {
+    bool waits = event->kind == LH_SEQUENCE_TOKEN || event->kind == LH_SEQUENCE_FINISHED;
+    if (!waits || !has_room(deferred, event)) {
         lh_deferred_events_send(deferred);
         deferred->deliver(deferred->context, handle, event);
         return;

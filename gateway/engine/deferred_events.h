@@ -18,8 +18,8 @@ lh_status lh_deferred_events_create(void (*deliver)(void *context, uint64_t hand
 /* What has not been sent is dropped. NULL is allowed. */
 void lh_deferred_events_destroy(lh_deferred_events *deferred);
 
-/* Copies the event until the next _send. A failure, or an event for which there is no memory, is
- * delivered at once, after all that wait. */
+/* Copies the event until the next _send. A failure, scores, which are large, or an event for which
+ * there is no memory, are delivered at once, after all that wait. */
 void lh_deferred_events_push(lh_deferred_events *deferred, uint64_t handle,
                              const lh_sequence_event *event);
 /* Delivers what waits. */

@@ -294,7 +294,7 @@ void lh_submission_queue_deliver(lh_submission_queue *submissions, uint64_t hand
     slot *s = find(submissions, handle);
     if (s) {
         const slot copy = *s;
-        if (event->kind != LH_SEQUENCE_TOKEN && !s->wants_cancel)
+        if (lh_sequence_event_is_last(event) && !s->wants_cancel)
             free_slot(submissions, s);
         if (!copy.is_silent)
             call_out(submissions, &copy, event);

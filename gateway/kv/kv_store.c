@@ -215,9 +215,10 @@ static void abandon(lh_kv_store *store, lh_block_table *table) {
 }
 
 lh_block_table *lh_kv_store_begin(lh_kv_store *store, uint64_t number, lh_prefix_scope scope,
-                                  const uint32_t *tokens, uint32_t length, uint64_t spare) {
-    uint32_t shared;
-    lh_block_table *source = find_source(store, scope, tokens, length, &shared);
+                                  const uint32_t *tokens, uint32_t length, bool shares,
+                                  uint64_t spare) {
+    uint32_t shared = 0;
+    lh_block_table *source = shares ? find_source(store, scope, tokens, length, &shared) : NULL;
     const lh_kv_ledger *ledger = &store->pool.ledger;
     uint64_t blocks = lh_kv_ledger_blocks_for(ledger, length), wanted = blocks - shared + spare;
     if (wanted > lh_kv_ledger_blocks_free(ledger)) {

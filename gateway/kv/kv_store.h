@@ -66,11 +66,13 @@ uint64_t lh_kv_store_revision(const lh_kv_store *store);
 /* ---- Live block tables ---- */
 
 /* A block table for a sequence of these tokens. No other one on this chain has had the number. Its
- * first blocks are shared where that is possible, but never the last token's, which is always to be
- * computed. NULL: blocks are short, or fewer than `spare` would be left free; then cached ones are
- * being evicted for it. Or no memory. It is the caller's until lh_kv_store_free. */
+ * first blocks are shared where that is possible and `shares` says so, but never the last token's,
+ * which is always to be computed. NULL: blocks are short, or fewer than `spare` would be left free;
+ * then cached ones are being evicted for it. Or no memory. It is the caller's until
+ * lh_kv_store_free. */
 lh_block_table *lh_kv_store_begin(lh_kv_store *store, uint64_t number, lh_prefix_scope scope,
-                                  const uint32_t *tokens, uint32_t length, uint64_t spare);
+                                  const uint32_t *tokens, uint32_t length, bool shares,
+                                  uint64_t spare);
 /* How many of its first positions a sequence with these tokens would share, were it begun now. 0
  * without a chain. */
 uint32_t lh_kv_store_cached_positions(const lh_kv_store *store, lh_prefix_scope scope,

@@ -8,11 +8,11 @@
 
 bool lh_sequence_kv_begin(lh_sequence_kv *kv, lh_kv_store *store, uint64_t sequence,
                           lh_prefix_scope scope, const uint32_t *tokens, uint32_t length,
-                          uint64_t spare) {
+                          bool shares, uint64_t spare) {
     assert(!kv->table && kv->computed == 0 && !kv->is_begun && sequence < (uint64_t)1 << 40);
     /* A number that it had before may still stand for a cached prefix on the workers. */
     uint64_t number = sequence + ((uint64_t)kv->tables << 40);
-    kv->table = lh_kv_store_begin(store, number, scope, tokens, length, spare);
+    kv->table = lh_kv_store_begin(store, number, scope, tokens, length, shares, spare);
     if (!kv->table)
         return false;
     kv->tables++;

@@ -29,11 +29,11 @@ typedef struct lh_sequence_kv {
     uint32_t cached_tokens;
 } lh_sequence_kv;
 
-/* A block table for all tokens, sharing as many positions as are there already. False: blocks are
- * short, or fewer than `spare` would be left (lh_kv_store_begin). */
+/* A block table for all tokens, sharing as many positions as are there already where `shares` says
+ * so. False: blocks are short, or fewer than `spare` would be left (lh_kv_store_begin). */
 bool lh_sequence_kv_begin(lh_sequence_kv *kv, lh_kv_store *store, uint64_t sequence,
                           lh_prefix_scope scope, const uint32_t *tokens, uint32_t length,
-                          uint64_t spare);
+                          bool shares, uint64_t spare);
 /* Before its first rows are sent: shares what others have sent meanwhile. Returns whether that is
  * more than before. */
 bool lh_sequence_kv_share_more(lh_sequence_kv *kv, lh_kv_store *store, const uint32_t *tokens,

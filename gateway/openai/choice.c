@@ -214,12 +214,14 @@ lh_status lh_choice_show(lh_choice *choice, lh_generation_piece *piece, lh_error
                                    .call_count = choice->tool_calls.delta_count,
                                    .arguments = text_of(&choice->tool_calls.arguments),
                                    .has_called = choice->tool_calls.count > 0,
+                                   .scores = choice->scores,
                                    .tokens = choice->shown_tokens,
                                    .token_count = choice->shown,
                                    .finished = choice->finished,
                                    .reason = choice->reason,
                                    .stop = stop_of(choice),
                                    .stop_token = choice->stop_token};
+    choice->scores = NULL;
     return LH_OK;
 }
 

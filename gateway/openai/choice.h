@@ -5,6 +5,7 @@
 #pragma once
 
 #include "common/base/text_decoder.h"
+#include "gateway/openai/prompt_scores.h"
 #include "gateway/schedule/sequence_request.h"
 #include "gateway/text/stop_matcher.h"
 #include "gateway/text/thinking.h"
@@ -32,6 +33,8 @@ typedef struct lh_generation_piece {
     size_t call_count;
     const char *arguments;
     bool has_called; /* in this piece or before it */
+    /* of the prompt: in a choice's first piece, where they were asked for; else NULL */
+    const lh_prompt_scores *scores;
     /* whose text begins in this piece; only where logprobs, digests or ids were asked for */
     const lh_generation_token *tokens;
     size_t token_count;
@@ -55,7 +58,8 @@ typedef struct lh_choice {
     lh_stop_matcher *matcher;
     uint32_t index, min_tokens; /* stop strings count only from so many tokens on */
     bool keeps_tokens;
-    bool shows_special; /* control tokens are in the text by their names */
+    bool shows_special;             /* control tokens are in the text by their names */
+    const lh_prompt_scores *scores; /* NULL: none were asked for, or they have been shown */
     lh_thinking_splitter splitter;
     lh_tool_call_parser tool_calls;
 
@@ -70,6 +74,7 @@ typedef struct lh_choice {
     lh_text_buffer thought, answer; /* the same, told apart where the model thinks */
     lh_text_buffer said;            /* the answer without the calls of tools */
     uint32_t thought_tokens;        /* of those sampled; those of the marks are, too */
+    /* characters: begins with those of an echo, which the owner sets */
     size_t decoded_bytes, decoded_characters, emitted_bytes;
     lh_choice_token *pending; /* [pending_count]; the first `shown` are in the last piece */
     size_t pending_count, pending_capacity, shown;

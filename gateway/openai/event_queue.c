@@ -15,6 +15,7 @@ void lh_event_queue_init(lh_event_queue *queue) {
 static void free_batch(lh_event_batch *batch) {
     free(batch->events);
     free(batch->tops);
+    free(batch->scores);
 }
 
 void lh_event_queue_reset(lh_event_queue *queue) {
@@ -27,13 +28,22 @@ static bool push(lh_event_batch *batch, uint32_t choice, const lh_sequence_event
     if (!lh_growing_array_reserve(&batch->events, &batch->capacity, batch->count + 1,
                                   sizeof *batch->events) ||
         !lh_growing_array_reserve(&batch->tops, &batch->top_capacity,
-                                  batch->top_count + event->top_count, sizeof *batch->tops))
+                                  batch->top_count + event->top_count, sizeof *batch->tops) ||
+        !lh_growing_array_reserve(&batch->scores, &batch->score_capacity,
+                                  batch->score_count + event->score_count, sizeof *batch->scores))
         return false;
     lh_queued_event *item = &batch->events[batch->count++];
-    *item = (lh_queued_event){.choice = choice, .event = *event, .first_top = batch->top_count};
+    *item = (lh_queued_event){.choice = choice,
+                              .event = *event,
+                              .first_top = batch->top_count,
+                              .first_score = batch->score_count};
     if (event->top_count)
         memcpy(batch->tops + batch->top_count, event->top, event->top_count * sizeof *event->top);
     batch->top_count += event->top_count;
+    if (event->score_count)
+        memcpy(batch->scores + batch->score_count, event->scores,
+               event->score_count * sizeof *event->scores);
+    batch->score_count += event->score_count;
     if (event->kind == LH_SEQUENCE_FAILED)
         lh_fail(&item->error, event->status, "%s", event->message ? event->message : "");
     return true;
@@ -50,7 +60,7 @@ lh_status lh_event_queue_next(lh_event_queue *queue, const lh_queued_event **eve
     lh_event_batch *taken = &queue->taken;
     assert(taken->next <= taken->count);
     if (taken->next == taken->count) {
-        taken->next = taken->count = taken->top_count = 0;
+        taken->next = taken->count = taken->top_count = taken->score_count = 0;
         pthread_mutex_lock(&queue->mutex);
         lh_event_batch swapped = queue->incoming;
         queue->incoming = *taken;
@@ -64,6 +74,7 @@ lh_status lh_event_queue_next(lh_event_queue *queue, const lh_queued_event **eve
         return LH_AGAIN;
     lh_queued_event *item = &taken->events[taken->next++];
     item->event.top = taken->tops ? taken->tops + item->first_top : NULL;
+    item->event.scores = taken->scores ? taken->scores + item->first_score : NULL;
     *event = item;
     return LH_OK;
 }

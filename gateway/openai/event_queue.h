@@ -9,8 +9,8 @@
 
 typedef struct lh_queued_event {
     uint32_t choice;
-    lh_sequence_event event; /* event.top: until the next call of _next */
-    size_t first_top;
+    lh_sequence_event event; /* event.top and event.scores: until the next call of _next */
+    size_t first_top, first_score;
     lh_error error; /* FAILED */
 } lh_queued_event;
 
@@ -19,6 +19,8 @@ typedef struct lh_event_batch {
     size_t count, capacity, next;
     lh_token_logprob *tops;
     size_t top_count, top_capacity;
+    lh_token_score *scores;
+    size_t score_count, score_capacity;
 } lh_event_batch;
 
 typedef struct lh_event_queue {

@@ -15,6 +15,7 @@ typedef struct sequence {
     lh_generation *generation;
     uint64_t handle;
     lh_choice choice;
+    lh_prompt_scores scores; /* of its prompt, where they are asked for */
     uint32_t cached_tokens;
     int64_t last_token_us; /* the engine's thread; 0: none has come */
 } sequence;
@@ -27,6 +28,7 @@ struct lh_generation {
     lh_request_metrics *metrics; /* NULL: none */
     int64_t received_us;
     bool waits_for_ends, has_failed;
+    bool has_scores; /* of the prompts: asked for */
     uint32_t choice_count, open_choices;
     uint32_t choices_of_prompt;
     lh_token_usage usage; /* without cached_tokens and thought_tokens */
@@ -69,7 +71,7 @@ static void on_event(void *context, const lh_sequence_event *event) {
     if (event->kind == LH_SEQUENCE_TOKEN && atomic_fetch_add(&generation->tokens_sampled, 1) == 0)
         atomic_store(&generation->first_token_us, lh_clock_us());
     lh_event_queue_push(&generation->queue, from->choice.index, event);
-    if (event->kind != LH_SEQUENCE_TOKEN || !generation->waits_for_ends)
+    if (lh_sequence_event_is_last(event) || !generation->waits_for_ends)
         generation->on_ready(generation->context);
 }
 
@@ -87,16 +89,35 @@ static int64_t named_stop(const lh_generation *generation, uint32_t token) {
     return -1;
 }
 
+/* No answer goes out without what was asked for. */
+static lh_status check_scores(const sequence *from, lh_error *error) {
+    if (!from->generation->has_scores || lh_prompt_scores_are_whole(&from->scores))
+        return LH_OK;
+    return lh_fail(error, LH_ERR_INTERNAL, "the scores of %u of %u tokens of the prompt have come",
+                   from->scores.known, from->scores.count);
+}
+
+static lh_status take_answer_event(sequence *from, const lh_queued_event *item, lh_error *error) {
+    lh_status status = check_scores(from, error);
+    if (status != LH_OK)
+        return status;
+    if (item->event.kind == LH_SEQUENCE_TOKEN) {
+        from->generation->usage.completion_tokens++;
+        return lh_choice_take_token(&from->choice, &item->event, error);
+    }
+    if (item->event.reason == LH_FINISH_STOP)
+        from->choice.stop_token = named_stop(from->generation, item->event.token);
+    return lh_choice_finish(&from->choice, item->event.reason, error);
+}
+
 static lh_status take_event(sequence *from, const lh_queued_event *item, lh_error *error) {
     from->cached_tokens = item->event.cached_tokens;
     switch (item->event.kind) {
     case LH_SEQUENCE_TOKEN:
-        from->generation->usage.completion_tokens++;
-        return lh_choice_take_token(&from->choice, &item->event, error);
     case LH_SEQUENCE_FINISHED:
-        if (item->event.reason == LH_FINISH_STOP)
-            from->choice.stop_token = named_stop(from->generation, item->event.token);
-        return lh_choice_finish(&from->choice, item->event.reason, error);
+        return take_answer_event(from, item, error);
+    case LH_SEQUENCE_SCORES:
+        return lh_prompt_scores_take(&from->scores, &item->event, error);
     case LH_SEQUENCE_FAILED:
         break;
     }
@@ -166,6 +187,11 @@ static void end_sequence(const lh_generation *generation, const sequence *ended)
         note_end(ended, generation->has_failed ? LH_REQUEST_ERROR : LH_REQUEST_ABORT);
 }
 
+static void reset_sequence(sequence *gone) {
+    lh_prompt_scores_reset(&gone->scores);
+    lh_choice_reset(&gone->choice);
+}
+
 void lh_generation_destroy(lh_generation *generation) {
     if (!generation)
         return;
@@ -173,7 +199,7 @@ void lh_generation_destroy(lh_generation *generation) {
         for (uint32_t i = 0; i < generation->choice_count; i++)
             end_sequence(generation, &generation->sequences[i]);
     for (uint32_t i = 0; generation->sequences && i < generation->choice_count; i++)
-        lh_choice_reset(&generation->sequences[i].choice);
+        reset_sequence(&generation->sequences[i]);
     free(generation->sequences);
     free(generation->stop_tokens);
     lh_event_queue_reset(&generation->queue);
@@ -250,7 +276,7 @@ static void end_at_once(lh_generation *generation) {
 lh_status lh_generation_submit(lh_generation *generation, const lh_generation_options *options,
                                lh_error *error) {
     assert(!generation->submitted);
-    if (options->prompts[0].max_tokens == 0) {
+    if (options->prompts[0].max_tokens == 0 && !generation->has_scores) {
         end_at_once(generation);
         return LH_OK;
     }
@@ -287,8 +313,12 @@ static lh_status init_choices(lh_generation *generation, const lh_generation_opt
     if (!generation->sequences)
         return no_memory(error);
     for (uint32_t i = 0; i < generation->choice_count; i++) {
-        generation->sequences[i].generation = generation;
-        lh_choice *choice = &generation->sequences[i].choice;
+        const lh_generation_prompt *prompt = &options->prompts[i / options->choices];
+        sequence *made = &generation->sequences[i];
+        made->generation = generation;
+        lh_choice *choice = &made->choice;
+        choice->decoded_characters = prompt->echo_characters;
+        choice->scores = generation->has_scores ? &made->scores : NULL;
         choice->tokenizer = generation->model->tokenizer;
         choice->index = i;
         choice->min_tokens = options->sequence.min_tokens;
@@ -297,12 +327,15 @@ static lh_status init_choices(lh_generation *generation, const lh_generation_opt
         choice->shows_special = options->shows_special;
         choice->stop_token = -1;
         lh_text_decoder_init(&choice->decoder);
-        lh_thinking_splitter_init(&choice->splitter, options->thinking,
-                                  options->prompts[i / options->choices].is_thinking);
+        lh_thinking_splitter_init(&choice->splitter, options->thinking, prompt->is_thinking);
         lh_tool_call_parser_init(&choice->tool_calls, options->tool_format,
                                  options->tool_calls_max);
         lh_status status =
             lh_stop_matcher_create(options->stops, options->stop_count, &choice->matcher, error);
+        if (!status && generation->has_scores)
+            status =
+                lh_prompt_scores_init(&made->scores, prompt->tokens, prompt->token_count, error);
+        made->scores.characters = prompt->echo_characters;
         if (status)
             return status;
     }
@@ -337,6 +370,7 @@ lh_status lh_generation_create(lh_engine *engine, const lh_served_model *model,
     generation->received_us = options->received_us;
     generation->waits_for_ends =
         options->only_whole && options->stop_count == 0; /* else a token may be the end */
+    generation->has_scores = options->sequence.scores_prompt;
     generation->choices_of_prompt = options->choices;
     generation->choice_count = generation->open_choices = options->prompt_count * options->choices;
     for (uint32_t i = 0; i < options->prompt_count; i++)

@@ -1,6 +1,7 @@
 /* Two formats for the same numbers. */
 #include "gateway/openai/logprobs.h"
 
+#include "common/base/text_decoder.h"
 #include "common/base/utf8.h"
 #include "common/json/json_text.h"
 
@@ -117,6 +118,93 @@ json_t *lh_openai_logprobs(lh_openai_endpoint endpoint, const lh_tokenizer *toke
                            const lh_generation_token *tokens, size_t count, uint32_t top) {
     return lh_openai_is_chat(endpoint) ? chat_logprobs(tokenizer, tokens, count, top)
                                        : completion_logprobs(tokenizer, tokens, count, top);
+}
+
+/* ---- Prompts. ---- */
+
+/* Where each token's text begins, and how many characters all have; what the tokenizer put before
+ * the text that is echoed (a blank, with some models) counts for nothing. LH_ERR_NO_MEMORY. */
+static lh_status find_offsets(const lh_tokenizer *tokenizer, lh_generation_token *tokens,
+                              size_t count, size_t characters) {
+    lh_text_decoder decoder;
+    lh_text_buffer text = {0};
+    lh_status status = LH_OK;
+    size_t before = 0;
+    lh_text_decoder_init(&decoder);
+    for (size_t i = 0; i < count && !status; i++) {
+        const char *bytes;
+        size_t length;
+        tokens[i].text_offset = before;
+        text.length = 0;
+        status = lh_tokenizer_token_bytes(tokenizer, tokens[i].token, &bytes, &length);
+        if (!status)
+            status = lh_text_decoder_push(&decoder, bytes, length, &text, NULL);
+        before += text.length ? lh_utf8_count(text.bytes, text.length) : 0;
+    }
+    text.length = 0;
+    if (!status)
+        status = lh_text_decoder_finish(&decoder, &text, NULL);
+    before += text.length ? lh_utf8_count(text.bytes, text.length) : 0;
+    size_t extra = before > characters ? before - characters : 0;
+    for (size_t i = 0; i < count; i++)
+        tokens[i].text_offset -= tokens[i].text_offset < extra ? tokens[i].text_offset : extra;
+    lh_text_buffer_reset(&text);
+    return status;
+}
+
+static lh_generation_token scored_token(const lh_prompt_scores *scores, const lh_prompt_score *of) {
+    return (lh_generation_token){.token = of->token,
+                                 .logprob = of->logprob,
+                                 .top_count = of->top_count,
+                                 .top = of->top_count ? scores->tops + of->first_top : NULL};
+}
+
+json_t *lh_openai_echo_logprobs(const lh_tokenizer *tokenizer, const lh_prompt_scores *scores,
+                                uint32_t top) {
+    lh_generation_token *tokens = calloc(scores->count, sizeof *tokens);
+    json_t *all = NULL;
+    for (uint32_t i = 0; tokens && i < scores->count; i++)
+        tokens[i] = scored_token(scores, &scores->list[i]);
+    if (tokens && !find_offsets(tokenizer, tokens, scores->count, scores->characters))
+        all = completion_logprobs(tokenizer, tokens, scores->count, top);
+    free(tokens);
+    if (all) {
+        json_array_set_new(json_object_get(all, "token_logprobs"), 0, json_null());
+        json_array_set_new(json_object_get(all, "top_logprobs"), 0, json_null());
+    }
+    return all;
+}
+
+/* The object with one more token; an id that is there stays as it is. */
+static json_t *add_scored(json_t *object, const lh_tokenizer *tokenizer, uint32_t token,
+                          float logprob, uint32_t rank) {
+    char id[16];
+    lh_text name = name_of(tokenizer, token);
+    snprintf(id, sizeof id, "%u", token);
+    if (json_object_get(object, id))
+        return object;
+    return lh_json_set(object, id,
+                       json_pack("{s:o, s:I, s:o}", "logprob", number(logprob), "rank",
+                                 (json_int_t)rank, "decoded_token",
+                                 lh_json_text(name.bytes, name.length)));
+}
+
+static json_t *scored_entry(const lh_tokenizer *tokenizer, const lh_prompt_scores *scores,
+                            const lh_prompt_score *of, uint32_t top) {
+    json_t *entry = add_scored(json_object(), tokenizer, of->token, of->logprob, of->rank);
+    for (uint32_t i = 0; i < of->top_count && i < top; i++) {
+        const lh_token_logprob *best = &scores->tops[of->first_top + i];
+        entry = add_scored(entry, tokenizer, best->token, best->logprob, i + 1);
+    }
+    return entry;
+}
+
+json_t *lh_openai_prompt_logprobs(const lh_tokenizer *tokenizer, const lh_prompt_scores *scores,
+                                  uint32_t top) {
+    json_t *list = lh_json_append(json_array(), json_null());
+    for (uint32_t i = 1; i < scores->count; i++)
+        list = lh_json_append(list, scored_entry(tokenizer, scores, &scores->list[i], top));
+    return list;
 }
 
 bool lh_openai_logprobs_extend(json_t **all, json_t *more) {

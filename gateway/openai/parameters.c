@@ -230,6 +230,18 @@ static void parse_logprobs(const lh_body_reader *body, lh_openai_endpoint endpoi
         lh_body_refuse(body, key, "invalid_value", "may be given only where 'logprobs' is true.");
 }
 
+/* vLLM's field; a stream has no place for them there either. */
+static void parse_prompt_logprobs(const lh_body_reader *body, lh_openai_parameters *parameters) {
+    static const char key[] = "prompt_logprobs";
+    lh_sequence_request *sequence = &parameters->sequence;
+    parameters->wants_prompt_logprobs = lh_body_field(body, key);
+    parameters->prompt_logprobs = (uint32_t)lh_body_integer(body, key, 0, LH_TOP_LOGPROBS_MAX, 0);
+    if (parameters->wants_prompt_logprobs && parameters->stream)
+        lh_body_refuse(body, key, "invalid_value", "are not available where 'stream' is true.");
+    sequence->scores_prompt = parameters->wants_prompt_logprobs;
+    sequence->prompt_tops = parameters->prompt_logprobs;
+}
+
 /* ---- Our own. ---- */
 
 static void parse_longhaul(const lh_body_reader *body, const lh_openai_limits *limits,
@@ -316,6 +328,7 @@ void lh_openai_parameters_parse(const lh_body_reader *body, lh_openai_endpoint e
     parameters->choices = parse_choices(body, endpoint, limits);
     parse_stream(body, endpoint, parameters);
     parse_logprobs(body, endpoint, &parameters->sequence.sampling);
+    parse_prompt_logprobs(body, parameters);
     parse_longhaul(body, limits, parameters);
     parse_urgency(body, parameters);
     parameters->sequence.cache_salt = parse_cache_salt(body);

@@ -12,6 +12,9 @@
 #define LH_OPENAI_STOP_TOKENS_MAX 48u /* and 16 of the model */
 #define LH_OPENAI_STOP_BYTES_MAX  4096u
 #define LH_OPENAI_TIMEOUT_S_MAX   86400
+/* Of all prompts of a request: tokens x choices x (alternatives + 2). With some 160 bytes of JSON
+ * each an answer's are 80 MiB at most. */
+#define LH_OPENAI_SCORES_MAX (1u << 19)
 
 /* What a request is held against. */
 typedef struct lh_openai_limits {
@@ -31,9 +34,11 @@ typedef struct lh_openai_parameters {
     uint32_t choices;
     bool stream, include_usage, continuous_usage;
     bool max_tokens_given, ignore_eos, service_tier_given, seed_given, wants_timing;
-    bool adds_special;  /* the tokenizer's begin-of-sequence goes before the prompt */
-    bool shows_special; /* control tokens are in the text by their names */
-    bool returns_ids;   /* of prompts and answers */
+    bool adds_special;          /* the tokenizer's begin-of-sequence goes before the prompt */
+    bool shows_special;         /* control tokens are in the text by their names */
+    bool returns_ids;           /* of prompts and answers */
+    bool wants_prompt_logprobs; /* as vLLM tells them, */
+    uint32_t prompt_logprobs;   /* with so many of the best */
     uint32_t max_tokens;
     /* What is asked of each sequence: sampling (its seed is to be drawn where none was given; the
      * biases are malloc'd), min_tokens, overlap, priority, and the cache salt as a digest. */

@@ -1,6 +1,7 @@
 /* JSON to a request, a request to tokens within the context. */
 #include "gateway/openai/reading.h"
 
+#include "common/base/utf8.h"
 #include "common/json/json_object.h"
 #include "common/json/json_text.h"
 #include "gateway/openai/dialect.h"
@@ -72,11 +73,39 @@ static bool make_room(lh_openai_reading *reading) {
     return reading->tokens && reading->prompts && (reading->echoes || !request->echo);
 }
 
+static bool keep_echo(lh_openai_reading *reading, const lh_served_model *model, size_t index) {
+    lh_text_buffer *echo = &reading->echoes[index];
+    if (lh_openai_prompt_text(model, &reading->request.prompts[index], echo))
+        return false;
+    reading->prompts[index].echo_characters =
+        echo->length ? lh_utf8_count(echo->bytes, echo->length) : 0;
+    return true;
+}
+
 static bool keep_echoes(lh_openai_reading *reading, const lh_served_model *model) {
     for (size_t i = 0; reading->echoes && i < reading->prompt_count; i++)
-        if (lh_openai_prompt_text(model, &reading->request.prompts[i], &reading->echoes[i]))
+        if (!keep_echo(reading, model, i))
             return false;
     return true;
+}
+
+/* What the answer is to tell of the tokens of its prompts stays in memory until it is whole. */
+static bool check_scores(const lh_openai_reading *reading, lh_openai_error *error) {
+    const lh_openai_parameters *parameters = &reading->request.parameters;
+    const lh_sequence_request *sequence = &parameters->sequence;
+    uint64_t tokens = 0;
+    for (size_t i = 0; i < reading->prompt_count; i++)
+        tokens += reading->prompts[i].token_count;
+    uint64_t numbers = tokens * parameters->choices * (sequence->prompt_tops + 2u);
+    if (!sequence->scores_prompt || numbers <= LH_OPENAI_SCORES_MAX)
+        return true;
+    const char *field = parameters->wants_prompt_logprobs ? "prompt_logprobs" : "logprobs";
+    return lh_openai_refuse(error, 400, field, "invalid_value",
+                            "'%s' of %llu tokens of prompts, for %u choices of each, with %u "
+                            "alternatives: tokens x choices x (alternatives + 2) may be at most "
+                            "%u. Send fewer prompts at once.",
+                            field, (unsigned long long)tokens, parameters->choices,
+                            sequence->prompt_tops, LH_OPENAI_SCORES_MAX);
 }
 
 static bool tokenize_all(lh_openai_reading *reading, const lh_openai_service *service,
@@ -87,7 +116,7 @@ static bool tokenize_all(lh_openai_reading *reading, const lh_openai_service *se
     for (size_t i = 0; i < reading->prompt_count; i++)
         if (!tokenize(reading, service, i, context, error))
             return false;
-    return true;
+    return check_scores(reading, error);
 }
 
 /* ---- The form of the answers. ---- */

@@ -50,6 +50,10 @@ static json_t *render_logprobs(const lh_openai_frame *frame, const lh_generation
                               piece->token_count, frame->top_logprobs);
 }
 
+static json_t *render_echo(const lh_openai_frame *frame, const lh_generation_piece *piece) {
+    return lh_openai_echo_logprobs(frame->model->tokenizer, piece->scores, frame->top_logprobs);
+}
+
 /* What ended it of what the request named, as vLLM tells it: the string, or the token's id. */
 static json_t *render_stop(const lh_generation_piece *piece) {
     if (piece->stop.bytes)
@@ -119,6 +123,13 @@ json_t *lh_openai_opening_json(const lh_openai_frame *frame, uint32_t choice, co
     return frame->prompt_ids && is_chat ? add_prompt_ids(frame, 0, chunk) : chunk;
 }
 
+json_t *lh_openai_echo_json(const lh_openai_frame *frame, const lh_generation_piece *piece,
+                            const char *text, size_t length, const lh_token_usage *usage) {
+    const lh_generation_piece echo = {.text = text, .length = length};
+    json_t *logprobs = render_echo(frame, piece);
+    return render_chunk(frame, chunk_choice(frame, piece->choice, &echo, logprobs, NULL), usage);
+}
+
 json_t *lh_openai_chunk_json(const lh_openai_frame *frame, const lh_generation_piece *piece,
                              const lh_token_usage *usage) {
     json_t *choice = chunk_choice(frame, piece->choice, piece, render_logprobs(frame, piece), NULL);
@@ -179,6 +190,7 @@ void lh_openai_gathered_reset(lh_openai_gathered *gathered) {
     json_decref(gathered->digests);
     json_decref(gathered->ids);
     json_decref(gathered->stop_reason);
+    json_decref(gathered->prompt_logprobs);
     *gathered = (lh_openai_gathered){0};
 }
 
@@ -202,12 +214,27 @@ static bool gather_calls(const lh_generation_piece *piece, lh_openai_gathered *g
     return true;
 }
 
+/* A choice's first piece. False: no memory. */
+static bool gather_scores(const lh_openai_frame *frame, const lh_generation_piece *piece,
+                          lh_openai_gathered *gathered) {
+    if (!piece->scores)
+        return true;
+    if (frame->echoes_logprobs &&
+        !lh_openai_logprobs_extend(&gathered->logprobs, render_echo(frame, piece)))
+        return false;
+    if (!frame->prompt_logprobs)
+        return true;
+    gathered->prompt_logprobs =
+        lh_openai_prompt_logprobs(frame->model->tokenizer, piece->scores, frame->prompt_tops);
+    return gathered->prompt_logprobs;
+}
+
 lh_status lh_openai_gather(const lh_openai_frame *frame, const lh_generation_piece *piece,
                            lh_openai_gathered *gathered) {
     bool whole =
         !lh_text_buffer_append(&gathered->text, piece->text, piece->length, NULL) &&
         !lh_text_buffer_append(&gathered->thought, piece->thought, piece->thought_length, NULL) &&
-        gather_calls(piece, gathered) &&
+        gather_calls(piece, gathered) && gather_scores(frame, piece, gathered) &&
         (!frame->logprobs ||
          lh_openai_logprobs_extend(&gathered->logprobs, render_logprobs(frame, piece))) &&
         (!frame->digests ||
@@ -270,6 +297,8 @@ static json_t *answer_choice(const lh_openai_frame *frame, uint32_t index,
         choice = lh_json_set(choice, "token_ids", json_incref(gathered->ids));
     if (frame->prompt_ids && frame->endpoint != LH_OPENAI_CHAT)
         choice = add_prompt_ids(frame, index, choice);
+    if (gathered->prompt_logprobs && frame->endpoint != LH_OPENAI_CHAT)
+        choice = lh_json_set(choice, "prompt_logprobs", json_incref(gathered->prompt_logprobs));
     return lh_json_set(choice, "stop_reason",
                        gathered->stop_reason ? json_incref(gathered->stop_reason) : json_null());
 }
@@ -280,6 +309,8 @@ json_t *lh_openai_answer_json(const lh_openai_frame *frame, const lh_openai_gath
     for (uint32_t i = 0; i < count; i++)
         list = lh_json_append(list, answer_choice(frame, i, &choices[i]));
     json_t *all = render_frame(frame, false, list, usage);
+    if (frame->prompt_logprobs && frame->endpoint == LH_OPENAI_CHAT)
+        all = lh_json_set(all, "prompt_logprobs", json_incref(choices[0].prompt_logprobs));
     return frame->prompt_ids && frame->endpoint == LH_OPENAI_CHAT ? add_prompt_ids(frame, 0, all)
                                                                   : all;
 }

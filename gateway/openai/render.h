@@ -13,6 +13,9 @@ typedef struct lh_openai_frame {
     const lh_served_model *model;
     bool service_tier; /* was asked for, so it is told */
     bool logprobs, digests;
+    bool echoes_logprobs; /* those of an echoed prompt are told before those of the completion */
+    bool prompt_logprobs; /* vLLM's field was asked for, */
+    uint32_t prompt_tops; /* with so many of the best */
     const lh_thinking_marks *thinking; /* NULL: thoughts are not told apart */
     uint32_t top_logprobs;
     bool returns_ids;
@@ -28,6 +31,7 @@ typedef struct lh_openai_gathered {
     size_t call_count, call_capacity;
     lh_text_buffer arguments;
     json_t *logprobs, *digests, *ids; /* NULL: none yet */
+    json_t *prompt_logprobs;          /* NULL: not asked for */
     lh_finish_reason reason;
     json_t *stop_reason; /* NULL: null */
 } lh_openai_gathered;
@@ -44,6 +48,9 @@ json_t *lh_openai_answer_json(const lh_openai_frame *frame, const lh_openai_gath
  * the echoed prompt (completions). */
 json_t *lh_openai_opening_json(const lh_openai_frame *frame, uint32_t choice, const char *text,
                                size_t length, const lh_token_usage *usage);
+/* The echoed prompt of a choice with what is known of its tokens: the piece has them. */
+json_t *lh_openai_echo_json(const lh_openai_frame *frame, const lh_generation_piece *piece,
+                            const char *text, size_t length, const lh_token_usage *usage);
 /* A piece that has text or tokens; its end is a chunk of its own. */
 json_t *lh_openai_chunk_json(const lh_openai_frame *frame, const lh_generation_piece *piece,
                              const lh_token_usage *usage);

@@ -208,6 +208,14 @@ static void parse_prompts(const lh_body_reader *body, const lh_openai_limits *li
     }
 }
 
+/* The logprobs of an echoed prompt are told, too. */
+static void score_echo(lh_sequence_request *sequence) {
+    uint32_t top = sequence->sampling.top_logprobs;
+    sequence->scores_prompt = true;
+    if (sequence->prompt_tops < top)
+        sequence->prompt_tops = top;
+}
+
 static void parse_completion(const lh_body_reader *body, const lh_openai_limits *limits,
                              lh_openai_request *request) {
     const lh_openai_parameters *parameters = &request->parameters;
@@ -219,8 +227,7 @@ static void parse_completion(const lh_body_reader *body, const lh_openai_limits 
                        "larger than 'n' is not supported by this server.");
     request->echo = lh_body_bool(body, "echo");
     if (request->echo && parameters->sequence.sampling.want_logprob)
-        lh_body_refuse(body, "echo", "unsupported_value",
-                       "together with 'logprobs' is not supported by this server.");
+        score_echo(&request->parameters.sequence);
     parse_prompts(body, limits, request);
 }
 

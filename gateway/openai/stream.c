@@ -11,17 +11,18 @@ static lh_status put_done(lh_openai_stream *stream) {
     return status;
 }
 
-/* The first chunk of every choice; a completion that echoes nothing needs none. */
+/* The first chunk of every choice; a completion that echoes nothing needs none. An echo that is
+ * told with its logprobs comes when these are here. */
 static lh_status open_choices(lh_openai_stream *stream, const lh_token_usage *usage) {
     static const lh_text_buffer nothing = {0};
     lh_status status = LH_OK;
+    bool echoes = stream->echoes && !stream->frame->echoes_logprobs;
     stream->opened = true;
-    if (stream->frame->endpoint == LH_OPENAI_COMPLETIONS && !stream->echoes &&
-        !stream->frame->prompt_ids)
+    if (stream->frame->endpoint == LH_OPENAI_COMPLETIONS && !echoes && !stream->frame->prompt_ids)
         return LH_OK;
     for (uint32_t i = 0; i < stream->choices && !status; i++) {
         const lh_text_buffer *echo =
-            stream->echoes ? &stream->echoes[i / stream->choices_per_prompt] : &nothing;
+            echoes ? &stream->echoes[i / stream->choices_per_prompt] : &nothing;
         status = put_event(
             stream, lh_openai_opening_json(stream->frame, i, echo->bytes, echo->length, usage));
     }
@@ -47,10 +48,19 @@ static lh_status put_calls(lh_openai_stream *stream, const lh_generation_piece *
     return status;
 }
 
+static lh_status put_echo(lh_openai_stream *stream, const lh_generation_piece *piece,
+                          const lh_token_usage *usage) {
+    const lh_text_buffer *echo = &stream->echoes[piece->choice / stream->choices_per_prompt];
+    return put_event(stream,
+                     lh_openai_echo_json(stream->frame, piece, echo->bytes, echo->length, usage));
+}
+
 lh_status lh_openai_stream_put(lh_openai_stream *stream, const lh_generation_piece *piece,
                                const lh_token_usage *usage) {
     const lh_token_usage *told = stream->continuous_usage ? usage : NULL;
     lh_status status = stream->opened ? LH_OK : open_choices(stream, told);
+    if (!status && piece->scores && stream->frame->echoes_logprobs)
+        status = put_echo(stream, piece, told);
     if (!status && (piece->length || piece->thought_length || piece->token_count))
         status = put_event(stream, lh_openai_chunk_json(stream->frame, piece, told));
     if (!status)

@@ -65,7 +65,8 @@ static bool give_pages(lh_admission *admission, lh_sequence *sequence) {
     if (now.id == last->id && now.revision == last->revision && now.spare == last->spare)
         return false;
     if (lh_sequence_kv_begin(&sequence->kv, store, now.id, lh_sequence_scope(sequence),
-                             sequence->history, sequence->length, now.spare))
+                             sequence->history, sequence->length, lh_sequence_is_scored(sequence),
+                             now.spare))
         return true;
     admission->refused = now;
     return false;

@@ -334,8 +334,9 @@ static uint32_t depth_of(const lh_sequence_schedule *schedule) {
 /* What others have sent since it got its pages need not be computed again. Not what is in the step
  * that is being formed: so never for company. */
 static void share_more(lh_batcher *batcher, lh_sequence *sequence) {
-    if (!sequence->kv.is_begun && lh_sequence_kv_share_more(&sequence->kv, batcher->options.store,
-                                                            sequence->history, sequence->length))
+    if (!sequence->kv.is_begun && lh_sequence_is_scored(sequence) &&
+        lh_sequence_kv_share_more(&sequence->kv, batcher->options.store, sequence->history,
+                                  sequence->length))
         sequence->schedule.has_plan = false;
 }
 
@@ -389,7 +390,9 @@ static void watch_prompt(lh_batcher *batcher, const lh_inflight_step *step, int6
     bool is_idle = lh_inflight_count(inflight, LH_STEP_DECODE) == 0 &&
                    lh_inflight_count(inflight, LH_STEP_PREFILL) == 0;
     uint64_t number = lh_block_table_number(step->segments[0].block_table);
-    if (step->segment_count != 1 || step->step_class != LH_STEP_PREFILL || batcher->hop_limit > 0) {
+    /* What scores cost beside is not the plan's. */
+    if (step->segment_count != 1 || step->step_class != LH_STEP_PREFILL || batcher->hop_limit > 0 ||
+        step->segments[0].scoring.rows > 0) {
         batcher->alone_sequence = 0;
     } else if (step->segments[0].is_first) {
         batcher->alone_sequence = is_idle ? number : 0;

@@ -179,7 +179,7 @@ lh_inflight_segment *lh_inflight_step_awaits(lh_inflight_step *step, const lh_st
     for (uint32_t i = 0; i < step->segment_count; i++) {
         lh_inflight_segment *segment = &step->segments[i];
         if (lh_block_table_number(segment->block_table) == result->sequence)
-            return segment->sample && !segment->is_sampled &&
+            return segment->has_result && !segment->has_come &&
                            segment->first_position + segment->rows == result->position
                        ? segment
                        : NULL;
@@ -187,15 +187,15 @@ lh_inflight_segment *lh_inflight_step_awaits(lh_inflight_step *step, const lh_st
     return NULL;
 }
 
-void lh_inflight_step_note_sampled(lh_inflight_step *step, lh_inflight_segment *segment) {
-    assert(segment->sample && !segment->is_sampled && step->samples_due > 0);
-    segment->is_sampled = true;
-    step->samples_due--;
+void lh_inflight_step_note_result(lh_inflight_step *step, lh_inflight_segment *segment) {
+    assert(segment->has_result && !segment->has_come && step->results_due > 0);
+    segment->has_come = true;
+    step->results_due--;
     lh_block_table_note_written(segment->block_table, segment->first_position + segment->rows);
 }
 
 void lh_inflight_pass(lh_inflight *inflight, lh_inflight_step *step) {
-    assert(step->step != 0 && step->samples_due == 0);
+    assert(step->step != 0 && step->results_due == 0);
     if (step->is_through)
         return;
     for (uint32_t i = 0; i < step->segment_count; i++) {
@@ -322,7 +322,7 @@ static bool is_futile(const lh_inflight *inflight, const lh_inflight_step *step)
         return false;
     for (uint32_t i = 0; i < step->segment_count; i++) {
         const lh_inflight_segment *segment = &step->segments[i];
-        if (segment->sequence || segment->is_sampled ||
+        if (segment->sequence || segment->has_come ||
             lh_block_table_is_pinned(segment->block_table))
             return false;
     }

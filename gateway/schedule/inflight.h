@@ -24,8 +24,10 @@ typedef struct lh_inflight_segment {
     lh_block_table *block_table;
     lh_block_table *source; /* where the rows fork from; NULL: nowhere */
     uint32_t first_position, rows;
-    bool sample, is_sampled;
-    lh_kept_mask *mask; /* of the draw; NULL: none */
+    bool sample;
+    lh_step_scoring scoring;
+    bool has_result, has_come; /* it draws or is scored; that is here */
+    lh_kept_mask *mask;        /* of the draw; NULL: none */
     bool brings_mask;
     bool is_first; /* rows of its sequence since that got its pages */
 } lh_inflight_segment;
@@ -37,7 +39,7 @@ typedef struct lh_inflight_step {
     int64_t due_us;  /* overdue from then on */
     double alone_us; /* it would take on an empty chain; 0: not known */
     uint32_t rows, segment_count, truncation_count;
-    uint32_t samples_due;          /* tokens that are still to come; 0: it is complete */
+    uint32_t results_due;          /* that are still to come; 0: it is complete */
     lh_inflight_segment *segments; /* room for segments_max */
     lh_block_table **truncations;  /* room for LH_INFLIGHT_TRUNCATIONS_MAX */
     uint32_t mask_drop_count;
@@ -86,8 +88,8 @@ uint32_t lh_inflight_total(const lh_inflight *inflight);
 lh_inflight_step *lh_inflight_find(const lh_inflight *inflight, uint64_t step);
 /* The segment that waits for this result; NULL: none. */
 lh_inflight_segment *lh_inflight_step_awaits(lh_inflight_step *step, const lh_step_result *result);
-/* The token of a segment that samples has come. */
-void lh_inflight_step_note_sampled(lh_inflight_step *step, lh_inflight_segment *segment);
+/* The result of a segment that has one has come. */
+void lh_inflight_step_note_result(lh_inflight_step *step, lh_inflight_segment *segment);
 /* The complete step has come around the ring: its answer may still be on its way back, but it is no
  * longer under way. May be told more than once. */
 void lh_inflight_pass(lh_inflight *inflight, lh_inflight_step *step);

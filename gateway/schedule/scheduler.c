@@ -348,8 +348,9 @@ bool lh_scheduler_expect_finish(const lh_scheduler *s, const lh_sequence *sequen
     if (!costs)
         return false;
     uint64_t rows = s->queue.rows + sequence->length;
-    rows -= lh_kv_store_cached_positions(s->store, lh_sequence_scope(sequence), sequence->history,
-                                         sequence->length);
+    if (lh_sequence_is_scored(sequence))
+        rows -= lh_kv_store_cached_positions(s->store, lh_sequence_scope(sequence),
+                                             sequence->history, sequence->length);
     const lh_sequence *prompt = s->running.lists[LH_SEQUENCE_PREFILL].first;
     for (; prompt; prompt = prompt->next)
         rows += lh_sequence_pending(prompt);
@@ -499,19 +500,55 @@ static bool is_logprob(float value) {
     return value < 1;
 }
 
-/* sequence: NULL where nobody waits for it. */
-static bool is_plausible(const lh_scheduler *s, const lh_sequence *sequence,
-                         const lh_step_result *result) {
-    uint32_t top_max = sequence ? sequence->request.sampling.top_logprobs : LH_TOP_LOGPROBS_MAX;
-    if (result->sample.token >= s->options.vocabulary || !is_logprob(result->sample.logprob) ||
-        result->sample.top_count > top_max ||
-        (sequence && !lh_guide_allows(&sequence->guide, result->sample.token)))
-        return false;
-    for (uint32_t i = 0; i < result->sample.top_count; i++)
-        if (result->sample.top[i].token >= s->options.vocabulary ||
-            !is_logprob(result->sample.top[i].logprob))
+static bool are_plausible(const lh_scheduler *s, const lh_token_logprob *tops, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++)
+        if (tops[i].token >= s->options.vocabulary || !is_logprob(tops[i].logprob))
             return false;
     return true;
+}
+
+/* sequence: NULL where nobody waits for it. */
+static bool is_draw_plausible(const lh_scheduler *s, const lh_sequence *sequence,
+                              const lh_sample_result *sample) {
+    uint32_t top_max = sequence ? sequence->request.sampling.top_logprobs : LH_TOP_LOGPROBS_MAX;
+    return sample->token < s->options.vocabulary && is_logprob(sample->logprob) &&
+           sample->top_count <= top_max &&
+           (!sequence || lh_guide_allows(&sequence->guide, sample->token)) &&
+           are_plausible(s, sample->top, sample->top_count);
+}
+
+static bool is_score_plausible(const lh_scheduler *s, const lh_step_scoring *scoring,
+                               const lh_token_score *score) {
+    return is_logprob(score->logprob) && score->rank >= 1 && score->rank <= s->options.vocabulary &&
+           score->top_count <= scoring->top && are_plausible(s, score->top, score->top_count);
+}
+
+/* Those of one sequence come in order, and all of them before its first token. */
+static bool are_scores_due(const lh_sequence *sequence, const lh_inflight_segment *segment) {
+    const lh_step_scoring *scoring = &segment->scoring;
+    const lh_sequence_request *request = &sequence->request;
+    uint32_t first = segment->first_position + scoring->first_row;
+    if (scoring->rows > 0 && first != sequence->scored)
+        return false;
+    return !segment->sample || !request->scores_prompt ||
+           sequence->scored + scoring->rows + 1 >= request->prompt_tokens;
+}
+
+static bool lacks_mask(const lh_inflight_segment *segment, const lh_step_result *result) {
+    return segment->mask && result->sample.token == LH_STEP_NO_TOKEN;
+}
+
+static bool is_plausible(const lh_scheduler *s, const lh_inflight_segment *segment,
+                         const lh_step_result *result) {
+    const lh_step_scoring *scoring = &segment->scoring;
+    const lh_sequence *sequence = segment->sequence;
+    if (result->score_count != scoring->rows || (sequence && !are_scores_due(sequence, segment)))
+        return false;
+    for (uint32_t i = 0; i < scoring->rows; i++)
+        if (!is_score_plausible(s, scoring, &result->scores[i]))
+            return false;
+    return !segment->sample || lacks_mask(segment, result) ||
+           is_draw_plausible(s, sequence, &result->sample);
 }
 
 static void emit_token(lh_scheduler *s, lh_sequence *sequence, const lh_step_result *result) {
@@ -526,6 +563,16 @@ static void emit_token(lh_scheduler *s, lh_sequence *sequence, const lh_step_res
                               .top_count = result->sample.top_count,
                               .top = result->sample.top,
                               .digest = result->sample.digest,
+                              .cached_tokens = sequence->kv.cached_tokens});
+}
+
+static void emit_scores(lh_scheduler *s, lh_sequence *sequence, const lh_step_result *result) {
+    sequence->scored += result->score_count;
+    emit(s, sequence,
+         &(lh_sequence_event){.kind = LH_SEQUENCE_SCORES,
+                              .position = sequence->scored - result->score_count + 1,
+                              .score_count = result->score_count,
+                              .scores = result->scores,
                               .cached_tokens = sequence->kv.cached_tokens});
 }
 
@@ -565,6 +612,10 @@ static void take_token(lh_scheduler *s, lh_sequence *sequence, const lh_step_res
     lh_error error;
     if (sequence->schedule.sampling_class == LH_STEP_PREFILL)
         lh_batcher_note_first_token(s->batcher, sequence, now_us);
+    if (sequence->request.max_tokens == 0) { /* all that was wanted is told */
+        finish(s, sequence, LH_FINISH_LENGTH, 0);
+        return;
+    }
     emit_forced(s, sequence);
     if (lh_sequence_stops_at(sequence, result->sample.token)) {
         s->figures.tokens++;
@@ -596,19 +647,18 @@ static lh_status take_result(lh_scheduler *s, lh_inflight_step *step, const lh_s
         s->figures.results_ignored++;
         return LH_OK;
     }
-    if (segment->mask && result->sample.token == LH_STEP_NO_TOKEN) {
-        lh_inflight_step_note_sampled(step, segment);
-        draw_again(s, segment);
-        return LH_OK;
-    }
-    if (!is_plausible(s, segment->sequence, result)) {
+    if (!is_plausible(s, segment, result)) {
         lh_recovery_report_fault(&s->recovery, true,
                                  "the last worker sent an impossible token for step %llu",
                                  (unsigned long long)step->step);
         return lh_fail(error, LH_ERR_MALFORMED, "%s", lh_scheduler_fault(s));
     }
-    lh_inflight_step_note_sampled(step, segment);
-    if (segment->sequence)
+    lh_inflight_step_note_result(step, segment);
+    if (segment->sequence && segment->scoring.rows > 0)
+        emit_scores(s, segment->sequence, result);
+    if (lacks_mask(segment, result))
+        draw_again(s, segment);
+    else if (segment->sequence && segment->sample)
         take_token(s, segment->sequence, result, now_us);
     return LH_OK;
 }
@@ -627,7 +677,7 @@ lh_status lh_scheduler_results(lh_scheduler *s, uint32_t epoch, uint64_t step,
     for (uint32_t i = 0; i < count && lh_recovery_is_working(&s->recovery); i++)
         if (take_result(s, found, &results[i], now_us, error) != LH_OK)
             return LH_ERR_MALFORMED;
-    if (found && found->samples_due == 0) {
+    if (found && found->results_due == 0) {
         lh_inflight_pass(s->inflight, found);
         lh_recovery_note_progress(&s->recovery, now_us);
     }
@@ -645,7 +695,7 @@ void lh_scheduler_step_done(lh_scheduler *s, uint32_t epoch, uint64_t step, lh_s
         found->is_answered = true;
     } else if (status != LH_OK) {
         lh_recovery_report_answer(&s->recovery, found, status, message);
-    } else if (found->samples_due > 0) {
+    } else if (found->results_due > 0) {
         lh_recovery_report_fault(&s->recovery, true,
                                  "step %llu was taken, but its tokens did not come",
                                  (unsigned long long)step);

@@ -1,6 +1,9 @@
 /* A generation's history, and lists of sequences. */
 #include "gateway/schedule/sequence.h"
 
+#include "common/base/arithmetic.h"
+#include "common/protocol/step_parts.h"
+
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,7 +86,8 @@ static lh_status begin_guide(lh_sequence *sequence, const lh_sequence_request *r
                              lh_error *error) {
     lh_status status = lh_guide_init(&sequence->guide, request->constraint, error);
     if (status == LH_OK)
-        status = append_forced(sequence, true, request->max_tokens - 1, error);
+        status = append_forced(sequence, true,
+                               request->max_tokens > 0 ? request->max_tokens - 1 : 0, error);
     return status == LH_OK ? lh_guide_find_mask(&sequence->guide, error) : status;
 }
 
@@ -147,6 +151,25 @@ lh_sampling lh_sequence_sampling(const lh_sequence *sequence) {
     if (sequence->token_counts)
         sampling.counts = lh_token_counts_entries(sequence->token_counts, &sampling.count_count);
     return sampling;
+}
+
+/* The rows before the prompt's last one have a token of the prompt after them. */
+lh_step_scoring lh_sequence_scoring(const lh_sequence *sequence, uint32_t rows) {
+    uint32_t first = sequence->kv.computed, end = first + rows;
+    uint32_t from = lh_max_u32(first, sequence->scored),
+             to = lh_min_u32(end, sequence->request.prompt_tokens - 1);
+    assert(end <= sequence->length);
+    if (!sequence->request.scores_prompt || from >= to)
+        return (lh_step_scoring){.next_token = LH_STEP_NO_TOKEN};
+    return (lh_step_scoring){.first_row = from - first,
+                             .rows = to - from,
+                             .top = sequence->request.prompt_tops,
+                             .next_token = to == end ? sequence->history[end] : LH_STEP_NO_TOKEN};
+}
+
+bool lh_sequence_is_scored(const lh_sequence *sequence) {
+    return !sequence->request.scores_prompt ||
+           sequence->scored + 1 >= sequence->request.prompt_tokens;
 }
 
 void lh_sequence_append(lh_sequence *sequence, uint32_t token) {

@@ -66,6 +66,8 @@ struct lh_sequence {
     uint32_t length;
     lh_token_counts *token_counts; /* NULL: no penalty is on */
     lh_guide guide;
+    uint32_t
+        scored; /* rows of the prompt whose scores its owner has been told, where it wants them */
     uint32_t told; /* tokens of the history that its owner knows: the prompt, and by events */
     lh_sequence_schedule schedule;
     lh_sequence_kv kv;
@@ -86,6 +88,10 @@ uint32_t lh_sequence_positions(const lh_sequence *sequence);
 uint32_t lh_sequence_pending(const lh_sequence *sequence);
 /* The sampler's parameters for the token at position `length`: pointers into the sequence. */
 lh_sampling lh_sequence_sampling(const lh_sequence *sequence);
+/* Of its next `rows`, those that are to be scored. */
+lh_step_scoring lh_sequence_scoring(const lh_sequence *sequence, uint32_t rows);
+/* Whether its owner lacks no score of the prompt: till then every row has to be computed. */
+bool lh_sequence_is_scored(const lh_sequence *sequence);
 /* Appends a sampled token; fewer than max_tokens have been. The grammar allows it. */
 void lh_sequence_append(lh_sequence *sequence, uint32_t token);
 /* The grammar takes the token that was appended last, and what must come after it is appended, as

@@ -13,7 +13,7 @@ lh_status lh_sequence_request_check(const lh_sequence_request *request, uint32_t
                                     lh_error *error) {
     if (request->prompt_tokens == 0)
         return lh_fail(error, LH_ERR_INVALID, "the prompt is empty");
-    if (request->max_tokens == 0)
+    if (request->max_tokens == 0 && !request->scores_prompt)
         return lh_fail(error, LH_ERR_INVALID, "max_tokens must be at least 1");
     if ((uint64_t)request->prompt_tokens + request->max_tokens > context)
         return lh_fail(error, LH_ERR_LIMIT,
@@ -26,6 +26,9 @@ lh_status lh_sequence_request_check(const lh_sequence_request *request, uint32_t
         return lh_fail(error, LH_ERR_LIMIT, "%u logit biases: at most %u are possible",
                        request->sampling.bias_count,
                        LH_STEP_BIASES_MAX - LH_SEQUENCE_STOP_TOKENS_MAX);
+    if (request->prompt_tops > LH_TOP_LOGPROBS_MAX)
+        return lh_fail(error, LH_ERR_LIMIT, "%u logprobs of the prompt: at most %u are possible",
+                       request->prompt_tops, LH_TOP_LOGPROBS_MAX);
     if (request->sampling.top_logprobs > LH_TOP_LOGPROBS_MAX)
         return lh_fail(error, LH_ERR_LIMIT, "top_logprobs %u: at most %u are possible",
                        request->sampling.top_logprobs, LH_TOP_LOGPROBS_MAX);

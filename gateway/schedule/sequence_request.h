@@ -19,6 +19,9 @@ typedef enum lh_sequence_event_kind {
     /* one generated token, drawn or forced by the grammar (then its logprob is 0: nothing else
      * could come); a stop token is not reported, only the finish */
     LH_SEQUENCE_TOKEN,
+    /* what some of the prompt's tokens were worth; all of them come, in order and each once, before
+     * the first LH_SEQUENCE_TOKEN, or the end */
+    LH_SEQUENCE_SCORES,
     LH_SEQUENCE_FINISHED, /* the last event of the sequence */
     LH_SEQUENCE_FAILED    /* the last event of the sequence: status and message */
 } lh_sequence_event_kind;
@@ -29,12 +32,15 @@ typedef struct lh_sequence_event {
      * The name outlives the sequence; NULL: it was refused before it came to a chain. */
     const char *chain;
     uint32_t epoch;
-    uint32_t token;    /* TOKEN; FINISHED by a stop token: that */
-    uint32_t position; /* of the token in the sequence, the prompt included */
+    uint32_t token; /* TOKEN; FINISHED by a stop token: that */
+    /* of the token in the sequence, the prompt included; SCORES: of the first one */
+    uint32_t position;
     float logprob;
     uint32_t top_count;
     const lh_token_logprob *top; /* valid during the call */
     uint64_t digest;
+    uint32_t score_count;         /* SCORES */
+    const lh_token_score *scores; /* valid during the call */
     lh_finish_reason reason;
     /* TOKEN, FINISHED: how many of the prompt's tokens came from the prefix cache */
     uint32_t cached_tokens;
@@ -43,17 +49,27 @@ typedef struct lh_sequence_event {
     const char *message;
 } lh_sequence_event;
 
+/* Nothing more comes of its sequence. */
+static inline bool lh_sequence_event_is_last(const lh_sequence_event *event) {
+    return event->kind == LH_SEQUENCE_FINISHED || event->kind == LH_SEQUENCE_FAILED;
+}
+
 typedef void lh_sequence_on_event(void *context, const lh_sequence_event *event);
 
 /* One sequence: a request with n choices submits n of them. */
 typedef struct lh_sequence_request {
     const uint32_t *prompt; /* [prompt_tokens], > 0; copied */
     uint32_t prompt_tokens;
-    uint32_t max_tokens;         /* >= 1; prompt_tokens + max_tokens <= the context */
+    /* >= 1, or 0 where the prompt alone matters; prompt_tokens + max_tokens <= the context */
+    uint32_t max_tokens;
     const uint32_t *stop_tokens; /* [stop_token_count]: each ends the generation; copied */
     uint32_t stop_token_count;
     uint32_t min_tokens;  /* stop tokens are banned until so many have been generated */
     lh_sampling sampling; /* without counter, counts and mask; biases are copied */
+    /* What the model gave each token of the prompt but the first one is wanted, by its raw logits,
+     * with so many of the best. The rows for it are computed, not taken from the prefix cache. */
+    bool scores_prompt;
+    uint32_t prompt_tops;
     /* What the tokens have to make up; the sequence holds a reference of its own. The tokens that
      * end the grammar are to be among the stop tokens. NULL: anything. */
     lh_constraint *constraint;

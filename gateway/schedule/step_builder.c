@@ -127,12 +127,16 @@ void lh_step_builder_add(lh_step_builder *builder, lh_sequence *sequence, uint32
     assert(step->segment_count < builder->segments_max);
     bool sample = rows == lh_sequence_pending(sequence);
     uint32_t first_position = sequence->kv.computed;
-    step->segments[step->segment_count] = (lh_inflight_segment){.sequence = sequence,
-                                                                .block_table = sequence->kv.table,
-                                                                .first_position = first_position,
-                                                                .rows = rows,
-                                                                .sample = sample,
-                                                                .is_first = !sequence->kv.is_begun};
+    const lh_step_scoring scoring = lh_sequence_scoring(sequence, rows);
+    step->segments[step->segment_count] =
+        (lh_inflight_segment){.sequence = sequence,
+                              .block_table = sequence->kv.table,
+                              .first_position = first_position,
+                              .rows = rows,
+                              .sample = sample,
+                              .scoring = scoring,
+                              .has_result = sample || scoring.rows > 0,
+                              .is_first = !sequence->kv.is_begun};
     lh_block_table *source = lh_sequence_kv_send(&sequence->kv, builder->store, sequence->history,
                                                  rows, step->step_class);
     step->segments[step->segment_count].source = source;
@@ -141,6 +145,7 @@ void lh_step_builder_add(lh_step_builder *builder, lh_sequence *sequence, uint32
                                  .first_position = first_position,
                                  .rows = rows,
                                  .sample = sample,
+                                 .scoring = scoring,
                                  .forks = source,
                                  .source = source ? lh_block_table_number(source) : 0};
     builder->is_traced |= sequence->request.trace != 0;
@@ -150,8 +155,8 @@ void lh_step_builder_add(lh_step_builder *builder, lh_sequence *sequence, uint32
         if (sequence->guide.mask)
             segment->sampling.mask =
                 name_mask(builder, sequence->guide.mask, &step->segments[step->segment_count - 1]);
-        step->samples_due++;
     }
+    step->results_due += lh_step_segment_has_result(segment);
     memcpy(builder->tokens + step->rows, sequence->history + first_position,
            rows * sizeof *builder->tokens);
     step->rows += rows;

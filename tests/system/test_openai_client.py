@@ -387,7 +387,6 @@ class Completions(FleetTest):
         self.assertEqual(only.choices[0].finish_reason, "length")
         tokens = self.complete([504, 6376, 314], echo=True, max_tokens=0, n=2)
         self.assertEqual(len({c.text for c in tokens.choices}), 1)
-        self.refused(openai.BadRequestError, "echo", self.complete, echo=True, logprobs=1)
         self.refused(openai.BadRequestError, "max_tokens", self.complete, max_tokens=0)
 
     def test_logprobs(self):

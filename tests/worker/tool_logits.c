@@ -134,7 +134,8 @@ static void on_logits(void *context, uint64_t sequence, const float *logits, uin
  * the last one does. */
 static void run_step(run_state *state, const uint32_t *tokens, uint32_t first, uint32_t rows,
                      bool every_row, lh_step_segment *segments) {
-    const stage_chain_events events = {state, on_sample, state->out ? on_logits : NULL};
+    const stage_chain_events events = {
+        .context = state, .on_sample = on_sample, .on_logits = state->out ? on_logits : NULL};
     uint32_t count = every_row ? rows : 1;
     lh_error error;
     for (uint32_t i = 0; i < count; i++) {

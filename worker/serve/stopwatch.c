@@ -10,7 +10,8 @@ void lh_step_stopwatch_start(lh_step_stopwatch *watch, const lh_step_manifest *m
         const lh_step_segment *segment = &manifest->segments[i];
         double rows = segment->rows;
         watch->cost.attended += rows * segment->first_position + rows * (rows - 1) / 2;
-        watch->cost.draws += is_last && segment->sample;
+        if (is_last)
+            watch->cost.draws += segment->sample + segment->scoring.rows;
     }
 }
 

@@ -31,6 +31,7 @@ typedef struct seen {
     float activation[64][96];
     uint32_t result_count;
     lh_step_result results[8];
+    lh_token_score scores[8];
     int result_frames;
     lh_status refuse_manifest;
 } seen;
@@ -86,6 +87,10 @@ static lh_status on_results(void *context, const lh_step_result *results, uint32
     got->result_frames++;
     got->result_count = count;
     memcpy(got->results, results, count * sizeof *results);
+    uint32_t scores = 0;
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t k = 0; k < results[i].score_count && scores < 8; k++)
+            got->scores[scores++] = results[i].scores[k];
     return LH_OK;
 }
 
@@ -741,7 +746,7 @@ static lh_status read_many_results(uint32_t count, uint32_t top_count, uint32_t 
     const lh_step_manifest manifest = {.epoch = 3, .step = 9};
     const lh_step_reader_events events = {.on_manifest = ignore_manifest,
                                           .on_results = on_many_results};
-    size_t length = 0, one = 0, entry = 32 + (size_t)top_count * 8;
+    size_t length = 0, one = 0, entry = 36 + (size_t)top_count * 8;
     uint8_t single[256];
     result.sample.top_count = 0;
     assert_int_equal(lh_step_encode_manifest(&manifest, body, sizeof body, &length, NULL), LH_OK);
@@ -753,7 +758,7 @@ static lh_status read_many_results(uint32_t count, uint32_t top_count, uint32_t 
     for (uint32_t i = 0; i < count; i++) {
         uint8_t *at = frame + 20 + i * entry;
         memset(at, 0, entry);
-        memcpy(at, single + 20, 32);
+        memcpy(at, single + 20, 36);
         put_u32(at + 20, top_count);
     }
     reseal(frame);
@@ -783,7 +788,7 @@ static void test_one_candidate_or_result_too_many_is_refused(void **state) {
 /* -inf is that of a token that cannot come. */
 static void test_a_logprob_that_is_no_number_is_refused(void **state) {
     (void)state;
-    static const size_t logprobs[] = {16, 32 + 4, 32 + 12}; /* of a result and its candidates */
+    static const size_t logprobs[] = {16, 36 + 4, 36 + 12}; /* of a result and its candidates */
     for (size_t i = 0; i < sizeof(logprobs) / sizeof(logprobs[0]); i++) {
         static const uint32_t values[] = {0x7fc00000u, 0x7f800000u, 0xff800000u};
         for (size_t j = 0; j < sizeof(values) / sizeof(values[0]); j++) {
@@ -797,6 +802,125 @@ static void test_a_logprob_that_is_no_number_is_refused(void **state) {
             assert_int_equal(status, j < 2 ? LH_ERR_MALFORMED : LH_OK);
             assert_int_equal(got.result_frames, j == 2);
         }
+    }
+}
+
+/* ---- Scores ---- */
+
+/* A step of one segment of three rows, which are scored so, encoded without a look at it. */
+static lh_status read_scoring(lh_step_scoring scoring, bool sample, uint32_t hop_limit, seen *got) {
+    uint8_t body[512];
+    size_t length = 0;
+    lh_step_segment segment = {.sequence = 1,
+                               .first_position = 4,
+                               .rows = 3,
+                               .sample = sample,
+                               .sampling = {.top_p = 1, .repetition_penalty = 1},
+                               .scoring = scoring};
+    const lh_step_manifest manifest = {.epoch = 1,
+                                       .step = 1,
+                                       .rows = 3,
+                                       .tokens = some_tokens,
+                                       .segment_count = 1,
+                                       .segments = &segment,
+                                       .hop_limit = hop_limit};
+    assert_int_equal(lh_step_encode_manifest(&manifest, body, sizeof body, &length, NULL), LH_OK);
+    assert_int_equal(length, lh_step_manifest_bytes(&manifest));
+    *got = (seen){0};
+    return read_body(0, &shard_events, body, length, 0, got, NULL);
+}
+
+static void test_rows_that_are_scored(void **state) {
+    (void)state;
+    static const lh_step_scoring good[] = {
+        {0, 3, 20, 9}, {1, 2, 0, 0}, {0, 2, 1, LH_STEP_NO_TOKEN}};
+    seen got;
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        assert_int_equal(read_scoring(good[i], false, 0, &got), LH_OK);
+        assert_memory_equal(&got.segments[0].scoring, &good[i], sizeof good[i]);
+    }
+    assert_int_equal(read_scoring(good[2], true, 0, &got), LH_OK);
+    assert_int_equal(read_scoring((lh_step_scoring){0}, false, 0, &got), LH_OK);
+    assert_int_equal(got.segments[0].scoring.rows, 0);
+}
+
+static void test_scoring_that_cannot_be_is_refused(void **state) {
+    (void)state;
+    static const lh_step_scoring bad[] = {{0, 4, 0, 9},
+                                          {2, 2, 0, 9},
+                                          {3, 1, 0, 9},
+                                          {0, 2, 0, 9},
+                                          {0, 3, 0, LH_STEP_NO_TOKEN},
+                                          {0xffffffffu, 2, 0, 9}};
+    seen got;
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        assert_int_equal(read_scoring(bad[i], false, 0, &got), LH_ERR_MALFORMED);
+    assert_int_equal(read_scoring((lh_step_scoring){0, 3, 21, 9}, false, 0, &got), LH_ERR_LIMIT);
+    /* the row that draws is not scored, nor is one that no last worker sees */
+    assert_int_equal(read_scoring((lh_step_scoring){0, 3, 0, 9}, true, 0, &got), LH_ERR_MALFORMED);
+    assert_int_equal(read_scoring((lh_step_scoring){0, 3, 0, 9}, false, 1, &got), LH_ERR_MALFORMED);
+}
+
+/* The results of three segments: scored, scored and drawn, drawn. */
+static size_t scores_body(uint8_t *body, size_t capacity) {
+    lh_step_manifest manifest = {.epoch = 3, .step = 9};
+    lh_token_score scores[3] = {
+        {.logprob = -0.5f, .rank = 1, .top_count = 1, .top = {{3, -0.5f}}},
+        {.logprob = -INFINITY, .rank = 48000},
+        {.logprob = -1, .rank = 2, .top_count = 2, .top = {{8, 0}, {3, -1}}}};
+    lh_step_result results[3] = {
+        {.sequence = 1, .position = 2, .score_count = 2, .scores = scores},
+        {.sequence = 2, .position = 9, .sample.token = 5, .score_count = 1, .scores = scores + 2},
+        {.sequence = 5, .position = 6, .sample.token = 7}};
+    results[0].sample.token = LH_STEP_NO_TOKEN;
+    size_t length = 0, more = 0;
+    assert_int_equal(lh_step_encode_manifest(&manifest, body, capacity, &length, NULL), LH_OK);
+    assert_int_equal(
+        lh_step_encode_results(results, 3, body + length, capacity - length, &more, NULL), LH_OK);
+    assert_int_equal(more, lh_step_results_bytes(results, 3));
+    return length + more;
+}
+
+static void test_scores_round_trip(void **state) {
+    (void)state;
+    uint8_t body[1024];
+    size_t length = scores_body(body, sizeof body);
+    for (size_t piece = 0; piece < 3; piece++) {
+        seen got = {0};
+        assert_int_equal(read_body(0, &result_events, body, length, piece, &got, NULL), LH_OK);
+        assert_int_equal(got.result_count, 3);
+        assert_true(got.results[0].score_count == 2 && got.results[1].score_count == 1 &&
+                    got.results[2].score_count == 0);
+        assert_true(got.results[0].sample.token == LH_STEP_NO_TOKEN);
+        assert_true(got.scores[0].logprob == -0.5f && got.scores[0].rank == 1 &&
+                    got.scores[0].top[0].token == 3);
+        assert_true(got.scores[1].logprob == -INFINITY && got.scores[1].top_count == 0);
+        assert_true(got.scores[2].top_count == 2 && got.scores[2].top[1].logprob == -1);
+    }
+}
+
+/* Of the first score: its logprob, its count of candidates, a candidate's logprob; then how many
+ * scores there are. */
+static void test_scores_that_are_none_are_refused(void **state) {
+    (void)state;
+    static const struct {
+        size_t at;
+        uint32_t value;
+        lh_status status;
+    } rows[] = {{36, 0x7fc00000u, LH_ERR_MALFORMED},
+                {44, 21, LH_ERR_MALFORMED},
+                {52, 0x7f800000u, LH_ERR_MALFORMED},
+                {32, 8193, LH_ERR_LIMIT},
+                {32, 100, LH_ERR_LIMIT},
+                {32, 1, LH_ERR_MALFORMED}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        uint8_t body[1024];
+        size_t length = scores_body(body, sizeof body);
+        uint8_t *frame = body + 16 + get_u32(body + 4);
+        put_u32(frame + 20 + rows[i].at, rows[i].value);
+        reseal(frame);
+        seen got = {0};
+        assert_int_equal(read_body(0, &result_events, body, length, 0, &got, NULL), rows[i].status);
     }
 }
 
@@ -938,6 +1062,7 @@ static size_t vector_step(lh_wire_type wire, uint8_t *bytes, size_t capacity) {
                                .sample = true,
                                .forks = true,
                                .source = 5,
+                               .scoring = {0, 1, 2, LH_STEP_NO_TOKEN},
                                .sampling = {.temperature = 1,
                                             .top_k = 40,
                                             .top_p = 0.5f,
@@ -976,7 +1101,10 @@ static size_t vector_step(lh_wire_type wire, uint8_t *bytes, size_t capacity) {
 
 static size_t vector_results(uint8_t *bytes, size_t capacity) {
     lh_step_manifest manifest = {.epoch = 3, .step = 258, .step_class = LH_STEP_PREFILL};
+    lh_token_score score = {.logprob = -2, .rank = 3, .top_count = 1, .top = {{9, -0.25f}}};
     lh_step_result result = {.sequence = 7,
+                             .score_count = 1,
+                             .scores = &score,
                              .position = 66,
                              .sample.token = 28,
                              .sample.logprob = -0.5f,
@@ -1112,6 +1240,10 @@ int main(void) {
         cmocka_unit_test(test_even_cuts),
         cmocka_unit_test(test_cuts_that_no_width_has_are_refused),
         cmocka_unit_test(test_results_round_trip),
+        cmocka_unit_test(test_rows_that_are_scored),
+        cmocka_unit_test(test_scoring_that_cannot_be_is_refused),
+        cmocka_unit_test(test_scores_round_trip),
+        cmocka_unit_test(test_scores_that_are_none_are_refused),
         cmocka_unit_test(test_every_truncation_is_refused),
         cmocka_unit_test(test_a_payload_that_is_cut_is_malformed),
         cmocka_unit_test(test_a_manifest_over_the_limit_is_not_encoded),

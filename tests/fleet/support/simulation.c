@@ -316,6 +316,12 @@ static void on_event(void *context, uint64_t handle, const lh_sequence_event *ev
         note_token(sim, stream, event->token);
         stream->cached_tokens = event->cached_tokens;
         break;
+    case LH_SEQUENCE_SCORES:
+        assert(event->position == stream->scored + 1 && stream->count == 0);
+        assert(event->position + event->score_count <= stream->prompt_tokens);
+        for (uint32_t i = 0; i < event->score_count; i++)
+            stream->scores[++stream->scored] = event->scores[i].logprob;
+        break;
     case LH_SEQUENCE_FINISHED:
         end_stream(sim, stream);
         stream->is_finished = true;
@@ -345,14 +351,16 @@ int simulation_submit_request(simulation *sim, const lh_sequence_request *reques
                                       .seed = request->sampling.seed,
                                       .submitted_us = sim->now_us};
         stream->prompt = malloc(request->prompt_tokens * sizeof *stream->prompt);
-        stream->tokens = malloc(request->max_tokens * sizeof *stream->tokens);
-        assert(stream->prompt && stream->tokens);
+        stream->tokens = malloc((request->max_tokens + 1) * sizeof *stream->tokens);
+        stream->scores = calloc(request->prompt_tokens, sizeof *stream->scores);
+        assert(stream->prompt && stream->tokens && stream->scores);
         memcpy(stream->prompt, request->prompt, request->prompt_tokens * sizeof *stream->prompt);
         sim->stream_count++;
         result = lh_router_submit(sim->router, sequence, sim->now_us, &error);
         if (result != LH_OK) {
             free(stream->prompt);
             free(stream->tokens);
+            free(stream->scores);
             sim->stream_count--;
         }
     }
@@ -484,6 +492,7 @@ void simulation_destroy(simulation *sim) {
     for (int i = 0; i < sim->stream_count; i++) {
         free(sim->streams[i].prompt);
         free(sim->streams[i].tokens);
+        free(sim->streams[i].scores);
     }
     event_queue_destroy(sim->queue);
     network_destroy(sim->net);

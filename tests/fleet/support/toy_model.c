@@ -32,15 +32,30 @@ uint32_t toy_draw_masked(uint64_t row, uint64_t seed, uint64_t counter, const ui
     return token;
 }
 
+float toy_score(uint64_t row, uint32_t token) {
+    return -(float)(mix(row ^ token) % 100000 + 1) / 1024;
+}
+
+static uint64_t pass(uint64_t states[TOY_LAYERS], uint32_t position, uint32_t token) {
+    uint64_t row = toy_embed(token);
+    for (uint32_t layer = 0; layer < TOY_LAYERS; layer++)
+        row = toy_layer(&states[layer], layer, position, row);
+    return row;
+}
+
+void toy_score_prompt(const uint32_t *prompt, uint32_t prompt_tokens, float *scores) {
+    uint64_t states[TOY_LAYERS] = {0};
+    for (uint32_t i = 0; i + 1 < prompt_tokens; i++)
+        scores[i + 1] = toy_score(pass(states, i, prompt[i]), prompt[i + 1]);
+}
+
 void toy_generate(const uint32_t *prompt, uint32_t prompt_tokens, uint64_t seed, uint32_t *output,
                   uint32_t count) {
     uint64_t states[TOY_LAYERS] = {0};
     for (uint32_t position = 0; position < prompt_tokens + count - 1; position++) {
         uint32_t token =
             position < prompt_tokens ? prompt[position] : output[position - prompt_tokens];
-        uint64_t row = toy_embed(token);
-        for (uint32_t layer = 0; layer < TOY_LAYERS; layer++)
-            row = toy_layer(&states[layer], layer, position, row);
+        uint64_t row = pass(states, position, token);
         if (position + 1 >= prompt_tokens)
             output[position + 1 - prompt_tokens] = toy_draw(row, seed, position + 1);
     }

@@ -16,6 +16,10 @@ uint32_t toy_draw(uint64_t row, uint64_t seed, uint64_t counter);
 /* The same among the tokens of a mask alone. */
 uint32_t toy_draw_masked(uint64_t row, uint64_t seed, uint64_t counter, const uint64_t *mask,
                          uint32_t vocabulary);
+/* What the row gives a token that comes after it: below 0. */
+float toy_score(uint64_t row, uint32_t token);
+/* scores[prompt_tokens]: of each but the first. */
+void toy_score_prompt(const uint32_t *prompt, uint32_t prompt_tokens, float *scores);
 /* What a chain must give, whatever happens to it. */
 void toy_generate(const uint32_t *prompt, uint32_t prompt_tokens, uint64_t seed, uint32_t *output,
                   uint32_t count);

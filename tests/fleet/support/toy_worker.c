@@ -495,16 +495,34 @@ static uint32_t draw_token(toy_worker *worker, uint64_t row, const lh_sampling *
                            worker->options.vocabulary);
 }
 
+static void score(const job *j, const lh_step_segment *segment, uint32_t first,
+                  lh_step_result *result) {
+    const lh_step_scoring *scoring = &segment->scoring;
+    result->scores = calloc(scoring->rows + 1, sizeof *result->scores);
+    assert(result->scores);
+    for (uint32_t i = 0; i < scoring->rows; i++) {
+        uint32_t row = first + scoring->first_row + i;
+        uint32_t token =
+            row + 1 == first + segment->rows ? scoring->next_token : j->tokens[row + 1];
+        result->scores[result->score_count++] =
+            (lh_token_score){.logprob = toy_score(j->values[row], token), .rank = 1};
+    }
+}
+
 static uint32_t draw(toy_worker *worker, const job *j, lh_step_result *results) {
     uint32_t count = 0, row = 0;
     for (uint32_t i = 0; i < j->manifest.segment_count; i++) {
         const lh_step_segment *segment = &j->segments[i];
         row += segment->rows;
+        if (!lh_step_segment_has_result(segment))
+            continue;
+        lh_step_result *result = &results[count++];
+        *result = (lh_step_result){.sequence = segment->sequence,
+                                   .position = segment->first_position + segment->rows,
+                                   .sample.token = LH_STEP_NO_TOKEN};
+        score(j, segment, row - segment->rows, result);
         if (segment->sample)
-            results[count++] = (lh_step_result){
-                .sequence = segment->sequence,
-                .position = segment->first_position + segment->rows,
-                .sample.token = draw_token(worker, j->values[row - 1], &segment->sampling)};
+            result->sample.token = draw_token(worker, j->values[row - 1], &segment->sampling);
     }
     return count;
 }
@@ -530,6 +548,8 @@ static void forward_results(toy_worker *worker, job *j) {
                       (int)j->manifest.step_class, LH_OK, bytes, length + more))
         fail_job(worker, j, LH_ERR_UNAVAILABLE);
     free(bytes);
+    for (uint32_t i = 0; i < count; i++)
+        free(results[i].scores);
     free(results);
 }
 

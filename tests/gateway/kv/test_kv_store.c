@@ -50,7 +50,7 @@ static void assert_blocks(uint64_t live, uint64_t cached, uint64_t returning) {
 
 static lh_block_table *begin(uint64_t number, uint32_t length) {
     lh_block_table *block_table =
-        lh_kv_store_begin(store, number, (lh_prefix_scope){1, 0}, tokens, length, 0);
+        lh_kv_store_begin(store, number, (lh_prefix_scope){1, 0}, tokens, length, true, 0);
     assert_non_null(block_table);
     return block_table;
 }
@@ -101,7 +101,7 @@ static void blocks_come_as_positions_do(void **state) {
     assert_int_equal(lh_block_table_blocks(block_table), 3);
     assert_true(lh_kv_store_grow(store, block_table, BLOCK * BLOCKS));
     assert_false(lh_kv_store_grow(store, block_table, BLOCK * BLOCKS + 1));
-    assert_null(lh_kv_store_begin(store, 6, (lh_prefix_scope){1, 0}, tokens, 1, 0));
+    assert_null(lh_kv_store_begin(store, 6, (lh_prefix_scope){1, 0}, tokens, 1, true, 0));
     end(block_table, 0); /* no worker has heard of it */
     assert_no_truncation(LH_STEP_PREFILL);
     assert_blocks(0, 0, 0);
@@ -110,8 +110,9 @@ static void blocks_come_as_positions_do(void **state) {
 static void some_are_left_to_spare(void **state) {
     (void)state;
     begin(1, 10 * BLOCK);
-    assert_null(lh_kv_store_begin(store, 2, (lh_prefix_scope){2, 0}, tokens, 8 * BLOCK, 3));
-    assert_non_null(lh_kv_store_begin(store, 2, (lh_prefix_scope){2, 0}, tokens, 7 * BLOCK, 3));
+    assert_null(lh_kv_store_begin(store, 2, (lh_prefix_scope){2, 0}, tokens, 8 * BLOCK, true, 3));
+    assert_non_null(
+        lh_kv_store_begin(store, 2, (lh_prefix_scope){2, 0}, tokens, 7 * BLOCK, true, 3));
 }
 
 /* What is not a whole block, and what is not known to be computed, goes at once. */
@@ -179,7 +180,8 @@ static void what_is_sent_is_shared(void **state) {
 static void tenants_are_apart(void **state) {
     (void)state;
     computed(1, 100);
-    lh_block_table *other = lh_kv_store_begin(store, 2, (lh_prefix_scope){2, 0}, tokens, 100, 0);
+    lh_block_table *other =
+        lh_kv_store_begin(store, 2, (lh_prefix_scope){2, 0}, tokens, 100, true, 0);
     assert_int_equal(lh_kv_store_shared_positions(store, other), 0);
 }
 
@@ -236,7 +238,7 @@ static void who_is_needed_stays(void **state) {
     cached(2, 2000, 9);
     for (uint32_t i = 0; i < BLOCK * BLOCKS; i++)
         tokens[i] = 1000 + i;
-    assert_null(lh_kv_store_begin(store, 3, (lh_prefix_scope){1, 0}, tokens, 15 * BLOCK, 0));
+    assert_null(lh_kv_store_begin(store, 3, (lh_prefix_scope){1, 0}, tokens, 15 * BLOCK, true, 0));
     lh_kv_store_finish_truncation(store, truncation(LH_STEP_DECODE, 2, BLOCK));
     lh_block_table *block_table = begin(3, 15 * BLOCK);
     assert_int_equal(lh_kv_store_shared_positions(store, block_table), 9 * BLOCK);
@@ -336,11 +338,12 @@ static void a_long_resync_leaves_out_what_was_used_least_recently(void **state) 
     (void)state;
     for (uint64_t i = 1; i <= 3; i++) {
         lh_block_table *block_table =
-            lh_kv_store_begin(store, i, (lh_prefix_scope){i, 0}, tokens, 32, 0);
+            lh_kv_store_begin(store, i, (lh_prefix_scope){i, 0}, tokens, 32, true, 0);
         send(block_table, 32, LH_STEP_PREFILL);
         end(block_table, 32);
     }
-    lh_block_table *live = lh_kv_store_begin(store, 9, (lh_prefix_scope){9, 0}, tokens, 10, 0);
+    lh_block_table *live =
+        lh_kv_store_begin(store, 9, (lh_prefix_scope){9, 0}, tokens, 10, true, 0);
     send(live, 10, LH_STEP_PREFILL);
     lh_step_truncation resync[3];
     lh_kv_store_break(store);
@@ -469,7 +472,7 @@ static void without_memory_nothing_is_held(void **state) {
     for (size_t n = 1;; n++) {
         failing_malloc_arm(n);
         lh_block_table *table =
-            lh_kv_store_begin(store, n + 1, (lh_prefix_scope){1, 0}, tokens, 100, 0);
+            lh_kv_store_begin(store, n + 1, (lh_prefix_scope){1, 0}, tokens, 100, true, 0);
         if (!failing_malloc_disarm()) {
             assert_non_null(table);
             assert_true(n > 3);

@@ -32,7 +32,7 @@ static int tear_down(void **state) {
 }
 
 static void begin(lh_sequence_kv *kv, uint64_t sequence, uint32_t length) {
-    assert_true(lh_sequence_kv_begin(kv, store, sequence, scope, tokens, length, 0));
+    assert_true(lh_sequence_kv_begin(kv, store, sequence, scope, tokens, length, true, 0));
 }
 
 /* Rows go around in a step. */
@@ -164,7 +164,7 @@ static void the_next_row_needs_a_block(void **state) {
     lh_sequence_kv_leave(&other, store);
     assert_true(lh_sequence_kv_grow(&kv, store, 1));
     assert_int_equal(lh_block_table_blocks(kv.table), 2);
-    assert_false(lh_sequence_kv_begin(&other, store, 2, scope, tokens + 1, 16 * 17, 2));
+    assert_false(lh_sequence_kv_begin(&other, store, 2, scope, tokens + 1, 16 * 17, true, 2));
     assert_null(other.table);
     assert_int_equal(other.tables, 1);
     lh_sequence_kv_leave(&kv, store);

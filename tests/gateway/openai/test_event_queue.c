@@ -50,6 +50,28 @@ static void keeps_order_across_threads(void **state) {
     lh_event_queue_reset(&queue);
 }
 
+static void keeps_scores(void **state) {
+    (void)state;
+    lh_event_queue queue;
+    const lh_queued_event *item;
+    lh_token_score scores[3] = {{.logprob = -1}, {.logprob = -2}, {.logprob = -3}};
+    lh_event_queue_init(&queue);
+    for (uint32_t i = 0; i < 2; i++) {
+        const lh_sequence_event event = {.kind = LH_SEQUENCE_SCORES,
+                                         .position = 1 + i,
+                                         .score_count = 1 + i,
+                                         .scores = scores + i};
+        lh_event_queue_push(&queue, 0, &event);
+    }
+    scores[1].logprob = 0;
+    assert_int_equal(lh_event_queue_next(&queue, &item), LH_OK);
+    assert_true(item->event.score_count == 1 && item->event.scores[0].logprob == -1);
+    assert_int_equal(lh_event_queue_next(&queue, &item), LH_OK);
+    assert_true(item->event.score_count == 2 && item->event.scores[0].logprob == -2 &&
+                item->event.scores[1].logprob == -3);
+    lh_event_queue_reset(&queue);
+}
+
 static void copies_messages(void **state) {
     (void)state;
     lh_event_queue queue;
@@ -85,6 +107,7 @@ static void tells_of_a_lost_event(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(keeps_order_across_threads),
+        cmocka_unit_test(keeps_scores),
         cmocka_unit_test(copies_messages),
         cmocka_unit_test(tells_of_a_lost_event),
     };

@@ -398,7 +398,7 @@ static void a_step_of_the_dead_is_cancelled_unless_somebody_needs_it(void **stat
         uint64_t number;
         lh_inflight_step *step = launch_rows(inflight, &table, NULL, 0);
         step->segments[0].sequence = reason == 1 ? &live : NULL;
-        step->segments[0].is_sampled = reason == 2;
+        step->segments[0].has_come = reason == 2;
         table.pins = reason == 3;
         step->truncation_count = reason == 4;
         step->wants_cancel = reason == 5;

@@ -489,7 +489,7 @@ static void open_parts(parts *p, uint32_t sequences) {
         assert_int_equal(lh_sequence_create(&request, i, 100, &sequence, NULL), LH_OK);
         sequence->schedule.id = i + 1;
         assert_true(lh_sequence_kv_begin(&sequence->kv, p->store, i + 1, (lh_prefix_scope){0, 0},
-                                         prompt, 10, 0));
+                                         prompt, 10, true, 0));
         lh_sequence_kv_send(&sequence->kv, p->store, sequence->history, 5, LH_STEP_PREFILL);
         lh_kv_store_pass(sequence->kv.table, NULL, 5, LH_STEP_PREFILL);
         lh_kv_store_land(sequence->kv.table, NULL, true, LH_STEP_PREFILL);

@@ -57,7 +57,7 @@ static lh_sequence *come(uint64_t id, uint64_t tenant, int32_t priority, uint32_
 static lh_sequence *run(uint64_t id, uint64_t tenant, int32_t priority) {
     lh_sequence *sequence = come(id, tenant, priority, 20);
     assert_true(lh_sequence_kv_begin(&sequence->kv, store, id, (lh_prefix_scope){tenant, 0},
-                                     sequence->history, LENGTH, 0));
+                                     sequence->history, LENGTH, true, 0));
     lh_running_set_enter(&set, sequence, LH_SEQUENCE_PREFILL);
     return sequence;
 }
@@ -175,7 +175,7 @@ static void who_may_still_grow_is_counted(void **state) {
     assert_int_equal(lh_running_set_growing(&set, lh_kv_store_ledger(store)), 1);
     lh_sequence *short_one = come(2, 0, 0, 16);
     assert_true(lh_sequence_kv_begin(&short_one->kv, store, 2, (lh_prefix_scope){0, 0},
-                                     short_one->history, LENGTH, 0));
+                                     short_one->history, LENGTH, true, 0));
     lh_running_set_enter(&set, short_one, LH_SEQUENCE_PREFILL);
     assert_int_equal(lh_running_set_growing(&set, lh_kv_store_ledger(store)), 1);
     assert_true(lh_kv_store_grow(store, there[0]->kv.table, 17));

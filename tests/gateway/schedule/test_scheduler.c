@@ -170,6 +170,51 @@ static void an_impossible_token_is_a_fault(void **state) {
     }
 }
 
+/* A step of four rows of a prompt of ten, scored with one alternative; then what came. */
+static lh_status bring_scores(const lh_token_score *score, uint32_t count) {
+    lh_scheduler *s = create_ready(4);
+    lh_sequence_request request = request_of(10, 20);
+    request.scores_prompt = true;
+    request.prompt_tops = 1;
+    lh_token_score scores[5];
+    assert_int_equal(submit_request(s, &request, 0, 0), LH_OK);
+    lh_step_manifest m = next_step(s);
+    assert_int_equal(m.rows, 4);
+    assert_int_equal(m.segments[0].scoring.rows, 4);
+    assert_int_equal(m.segments[0].scoring.next_token, 4);
+    for (uint32_t i = 0; i < 5; i++)
+        scores[i] = (lh_token_score){.logprob = -1, .rank = 1};
+    scores[3] = *score;
+    const lh_step_result result = {.sequence = 1,
+                                   .position = 4,
+                                   .sample.token = LH_STEP_NO_TOKEN,
+                                   .score_count = count,
+                                   .scores = scores};
+    lh_status status = lh_scheduler_results(s, 7, 1, &result, 1, 0, NULL);
+    assert_true((status == LH_OK) == !lh_scheduler_fault(s));
+    lh_scheduler_destroy(s);
+    return status;
+}
+
+static void impossible_scores_are_a_fault(void **state) {
+    (void)state;
+    const lh_token_score good = {.logprob = -2, .rank = 1000, .top_count = 1, .top = {{999, -1}}};
+    const lh_token_score bad[] = {
+        {.logprob = NAN, .rank = 1},
+        {.logprob = 2, .rank = 1},
+        {.logprob = -1, .rank = 0},
+        {.logprob = -1, .rank = 1001},
+        {.logprob = -1, .rank = 1, .top_count = 2},
+        {.logprob = -1, .rank = 1, .top_count = 1, .top = {{1000, -1}}},
+        {.logprob = -1, .rank = 1, .top_count = 1, .top = {{9, NAN}}},
+    };
+    assert_int_equal(bring_scores(&good, 4), LH_OK);
+    assert_int_equal(bring_scores(&good, 3), LH_ERR_MALFORMED);
+    assert_int_equal(bring_scores(&good, 5), LH_ERR_MALFORMED);
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        assert_int_equal(bring_scores(&bad[i], 4), LH_ERR_MALFORMED);
+}
+
 static void what_is_just_possible_is_taken(void **state) {
     (void)state;
     lh_scheduler *s = create_ready(64);
@@ -378,6 +423,7 @@ int main(void) {
         cmocka_unit_test(no_more_than_two_steps_only_truncate),
         cmocka_unit_test(what_nothing_waits_for_is_ignored),
         cmocka_unit_test(an_impossible_token_is_a_fault),
+        cmocka_unit_test(impossible_scores_are_a_fault),
         cmocka_unit_test(what_is_just_possible_is_taken),
         cmocka_unit_test(an_impossible_token_for_nobody_is_a_fault_too),
         cmocka_unit_test(a_cancelled_step_that_was_taken_lands),

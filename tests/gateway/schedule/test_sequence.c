@@ -124,6 +124,61 @@ static void many_distinct_tokens_are_counted(void **state) {
     lh_sequence_destroy(s);
 }
 
+/* A prompt of `tokens`, `computed` of whose positions are on their way and `scored` told. */
+static lh_step_scoring scoring_of(uint32_t computed, uint32_t scored, uint32_t rows) {
+    static const uint32_t six[6] = {11, 12, 13, 14, 15, 16};
+    lh_sequence_request request = plain_request();
+    request.prompt = six;
+    request.prompt_tokens = 6;
+    request.scores_prompt = true;
+    request.prompt_tops = 2;
+    lh_sequence *s = create(&request);
+    lh_sequence_append(s, 40);
+    lh_sequence_append(s, 41);
+    s->kv.computed = computed;
+    s->scored = scored;
+    assert_int_equal(lh_sequence_is_scored(s), scored == 5);
+    lh_step_scoring scoring = lh_sequence_scoring(s, rows);
+    lh_sequence_destroy(s);
+    return scoring;
+}
+
+/* The last row of the prompt tells of a token that is not the prompt's, and what was told once is
+ * not asked for again. */
+static void the_rows_before_the_last_one_are_scored(void **state) {
+    (void)state;
+    static const struct {
+        uint32_t computed, scored, rows;
+        lh_step_scoring expected;
+    } rows[] = {
+        {0, 0, 4, {0, 4, 2, 15}},
+        {0, 0, 5, {0, 5, 2, 16}},
+        {0, 0, 6, {0, 5, 2, LH_STEP_NO_TOKEN}},
+        {4, 4, 4, {0, 1, 2, LH_STEP_NO_TOKEN}},
+        {0, 3, 8, {3, 2, 2, LH_STEP_NO_TOKEN}},
+        {2, 4, 3, {2, 1, 2, 16}},
+        {0, 5, 8, {0, 0, 0, LH_STEP_NO_TOKEN}},
+        {5, 5, 1, {0, 0, 0, LH_STEP_NO_TOKEN}},
+        {0, 4, 4, {0, 0, 0, LH_STEP_NO_TOKEN}},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        lh_step_scoring got = scoring_of(rows[i].computed, rows[i].scored, rows[i].rows);
+        assert_memory_equal(&got, &rows[i].expected, sizeof got);
+    }
+}
+
+static void a_prompt_alone_needs_no_tokens(void **state) {
+    (void)state;
+    lh_sequence_request request = plain_request();
+    request.max_tokens = 0;
+    request.scores_prompt = true;
+    lh_sequence *s = create(&request);
+    assert_int_equal(lh_sequence_positions(s), request.prompt_tokens);
+    lh_sequence_destroy(s);
+    request.prompt_tops = LH_TOP_LOGPROBS_MAX + 1;
+    assert_int_equal(lh_sequence_create(&request, 1, 100, &s, NULL), LH_ERR_LIMIT);
+}
+
 static void what_cannot_be_is_refused(void **state) {
     (void)state;
     lh_sequence *s;
@@ -239,6 +294,8 @@ int main(void) {
         cmocka_unit_test(stop_tokens_are_banned_until_min_tokens),
         cmocka_unit_test(penalties_bring_the_counts),
         cmocka_unit_test(many_distinct_tokens_are_counted),
+        cmocka_unit_test(the_rows_before_the_last_one_are_scored),
+        cmocka_unit_test(a_prompt_alone_needs_no_tokens),
         cmocka_unit_test(what_cannot_be_is_refused),
         cmocka_unit_test(what_just_fits_is_taken),
         cmocka_unit_test(two_refusals_at_a_length_are_told_from_two_at_two),

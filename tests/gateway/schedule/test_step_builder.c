@@ -54,7 +54,7 @@ static lh_sequence *create(uint64_t id, uint32_t tokens, uint32_t pending, float
     assert_int_equal(lh_sequence_create(&request, id, UINT32_MAX, &sequence, NULL), LH_OK);
     free(prompt);
     assert_true(lh_sequence_kv_begin(&sequence->kv, store, id, (lh_prefix_scope){0, 0},
-                                     sequence->history, tokens, 0));
+                                     sequence->history, tokens, true, 0));
     sequence->kv.computed = tokens - pending;
     return sequence;
 }
@@ -71,7 +71,7 @@ static void rows_go_as_far_as_there_is_room(void **state) {
     lh_step_builder_add(&builder, c, 9);
     assert_int_equal(lh_step_builder_room(&builder, d), 0); /* as many sequences as there may be */
     assert_int_equal(step->rows, 63);
-    assert_int_equal(step->samples_due, 2);
+    assert_int_equal(step->results_due, 2);
     assert_int_equal(step->segment_count, 3);
     const lh_step_manifest manifest = lh_step_builder_manifest(&builder, 7);
     assert_int_equal(manifest.epoch, 7);

@@ -28,7 +28,9 @@ typedef struct scripted_sequence {
     engine_script script;
     lh_sequence_request request;
     bool no_stop, delivering, cancelled;
-    uint32_t forced; /* token, or UINT32_MAX */
+    bool has_scored;
+    lh_token_score *scores; /* of its prompt, once told */
+    uint32_t forced;        /* token, or UINT32_MAX */
     uint32_t sampled;
     size_t at;
     int64_t due_us;
@@ -177,6 +179,7 @@ static void remove_sequence(lh_engine *engine, scripted_sequence *gone) {
     *link = gone->next;
     engine->counts.running--;
     free(gone->script.text);
+    free(gone->scores);
     free(gone);
 }
 
@@ -185,6 +188,25 @@ static scripted_sequence *find(lh_engine *engine, uint64_t handle) {
     while (at && at->handle != handle)
         at = at->next;
     return at;
+}
+
+/* Those of the prompt, at once: token i has logprob -i / 8 and rank i; the best ones are tokens 3,
+ * 4, ... */
+static void score(scripted_sequence *sequence, lh_sequence_event *event) {
+    uint32_t count = sequence->request.prompt_tokens - 1;
+    lh_token_score *scores = need(calloc(count + 1, sizeof *scores));
+    for (uint32_t i = 0; i < count; i++) {
+        scores[i] = (lh_token_score){.logprob = -0.125f * (float)(i + 1),
+                                     .rank = i + 1,
+                                     .top_count = sequence->request.prompt_tops};
+        for (uint32_t k = 0; k < scores[i].top_count; k++)
+            scores[i].top[k] = (lh_token_logprob){FIRST_BYTE_TOKEN + k, -0.125f - (float)k};
+    }
+    event->kind = LH_SEQUENCE_SCORES;
+    event->position = 1;
+    event->score_count = count;
+    event->scores = sequence->scores = scores;
+    sequence->has_scored = true;
 }
 
 static void draw(scripted_sequence *sequence, lh_sequence_event *event, lh_token_logprob *tops) {
@@ -226,6 +248,11 @@ static bool next_event(scripted_sequence *sequence, lh_sequence_event *event,
                                             : LH_ERR_UNAVAILABLE;
         event->message = "as the script says, at 10.1.2.3:4567";
         return true;
+    }
+    if (sequence->request.scores_prompt && !sequence->has_scored &&
+        sequence->request.prompt_tokens > 1) {
+        score(sequence, event);
+        return false;
     }
     if (over || sequence->sampled >= sequence->request.max_tokens) {
         event->kind = LH_SEQUENCE_FINISHED;

@@ -67,7 +67,7 @@ static uint64_t digest_of(bench *b, uint64_t sequence) {
         .sample = true,
         .sampling = {.top_p = 1, .repetition_penalty = 1, .want_digest = true}};
     const lh_batch batch = {.rows = 8, .tokens = tokens, .segment_count = 1, .segments = &segment};
-    const stage_chain_events events = {&digest, keep_digest, NULL};
+    const stage_chain_events events = {.context = &digest, .on_sample = keep_digest};
     assert_int_equal(stage_chain_run(b->chain, &batch, &events, NULL), LH_OK);
     stage_chain_free(b->chain, sequence);
     return digest;

@@ -177,6 +177,12 @@ static void on_logits(void *context, uint64_t sequence, const float *logits, uin
     events->on_logits(events->context, sequence, logits, vocabulary);
 }
 
+static void on_score(void *context, uint32_t segment, const lh_token_score *score) {
+    const stage_chain_events *events = ((stage_chain *)context)->events;
+    if (events->on_score)
+        events->on_score(events->context, segment, score);
+}
+
 static void swap(kept_shard *a, kept_shard *b) {
     kept_shard held = *a;
     *a = *b;
@@ -213,6 +219,7 @@ lh_status stage_chain_run(stage_chain *chain, const lh_batch *batch,
     const lh_stage_output output = {.context = chain,
                                     .on_shard = on_shard,
                                     .on_sample = on_sample,
+                                    .on_score = on_score,
                                     .on_logits = events->on_logits ? on_logits : NULL};
     lh_status status = LH_OK;
     lh_batch with_cut = *batch;

@@ -294,20 +294,20 @@ static void on_shard(void *context, const lh_stage_shard *shard) {
     lh_shard_queue_push(f->loop->outbox, &message->head);
 }
 
-/* The position after the index-th segment that samples. */
-static uint32_t sampled_position(const lh_batch *batch, uint32_t index) {
-    for (uint32_t i = 0; i < batch->segment_count; i++)
-        if (batch->segments[i].sample && index-- == 0)
-            return batch->segments[i].first_position + batch->segments[i].rows;
-    return 0;
-}
-
 static void on_sample(void *context, uint64_t sequence, const lh_sample_result *result) {
     lh_pipeline_step *step = ((const finishing *)context)->step;
-    assert(step->result_count < step->result_capacity);
-    uint32_t index = step->result_count++;
-    step->results[index] = (lh_step_result){
-        .sequence = sequence, .position = sampled_position(&step->batch, index), .sample = *result};
+    while (!step->batch.segments[step->sampled].sample)
+        step->sampled++;
+    lh_step_result *to = lh_pipeline_step_result(step, step->sampled++);
+    assert(to->sequence == sequence);
+    to->sample = *result;
+}
+
+static void on_score(void *context, uint32_t segment, const lh_token_score *score) {
+    lh_pipeline_step *step = ((const finishing *)context)->step;
+    lh_step_result *to = lh_pipeline_step_result(step, segment);
+    assert(to->score_count < step->batch.segments[segment].scoring.rows);
+    to->scores[to->score_count++] = *score;
 }
 
 static bool is_cancelled(void *context) {
@@ -323,6 +323,7 @@ static void finish(lh_compute_loop *loop, lh_pipeline_step *step) {
         lh_stage_output output = {.context = &context,
                                   .on_shard = on_shard,
                                   .on_sample = on_sample,
+                                  .on_score = on_score,
                                   .is_cancelled = is_cancelled};
         step->finish_us = lh_clock_us();
         lh_status status = lh_stage_finish(step->stage_step, &output, &error);

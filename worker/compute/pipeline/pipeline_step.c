@@ -2,6 +2,7 @@
  * sequence. */
 #include "worker/compute/pipeline/pipeline_step.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,12 +11,11 @@ static size_t padded(size_t bytes) {
     return (bytes + 7u) & ~(size_t)7u;
 }
 
-static size_t extra_bytes(const lh_pipeline_begin_options *options, uint32_t *sampled) {
+static size_t extra_bytes(const lh_pipeline_begin_options *options) {
     const lh_batch *batch = &options->batch;
     size_t bytes = padded(batch->rows * sizeof(uint32_t)) +
                    padded(batch->segment_count * sizeof *batch->segments) +
                    padded(options->truncation_count * sizeof *options->truncations);
-    *sampled = 0;
     bytes += padded(options->masks.drop_count * sizeof *options->masks.drops) +
              padded(options->masks.count * sizeof *options->masks.list);
     for (uint32_t i = 0; i < options->masks.count; i++)
@@ -25,10 +25,12 @@ static size_t extra_bytes(const lh_pipeline_begin_options *options, uint32_t *sa
             const lh_sampling *sampling = &batch->segments[i].sampling;
             bytes += padded(sampling->bias_count * sizeof *sampling->biases) +
                      padded(sampling->count_count * sizeof *sampling->counts);
-            ++*sampled;
         }
+        if (lh_step_segment_has_result(&batch->segments[i]))
+            bytes += padded(sizeof(lh_step_result));
+        bytes += padded(batch->segments[i].scoring.rows * sizeof(lh_token_score));
     }
-    return bytes + *sampled * padded(sizeof(lh_step_result));
+    return bytes;
 }
 
 static void *copy(uint8_t **at, const void *from, size_t bytes) {
@@ -46,6 +48,27 @@ static void copy_masks(lh_step_masks *to, const lh_step_masks *from, uint8_t **a
     for (uint32_t i = 0; i < from->count; i++)
         list[i].code = copy(at, list[i].code, list[i].code_bytes);
     to->list = list;
+}
+
+/* Without what is still to come. */
+static void make_results(lh_pipeline_step *step, uint8_t *at) {
+    const lh_batch *batch = &step->batch;
+    step->results = (lh_step_result *)(void *)at;
+    for (uint32_t i = 0; i < batch->segment_count; i++) {
+        const lh_step_segment *segment = &batch->segments[i];
+        if (lh_step_segment_has_result(segment))
+            step->results[step->result_count++] =
+                (lh_step_result){.sequence = segment->sequence,
+                                 .position = segment->first_position + segment->rows,
+                                 .sample.token = LH_STEP_NO_TOKEN};
+    }
+    at += step->result_count * padded(sizeof *step->results);
+    for (uint32_t i = 0; i < batch->segment_count; i++) {
+        uint32_t rows = batch->segments[i].scoring.rows;
+        if (rows > 0)
+            lh_pipeline_step_result(step, i)->scores = (lh_token_score *)(void *)at;
+        at += padded(rows * sizeof(lh_token_score));
+    }
 }
 
 static void copy_batch(lh_pipeline_step *step, const lh_pipeline_begin_options *options,
@@ -67,13 +90,12 @@ static void copy_batch(lh_pipeline_step *step, const lh_pipeline_begin_options *
         }
     }
     copy_masks(&step->masks, &options->masks, &at);
-    step->results = (lh_step_result *)(void *)at;
+    make_results(step, at);
 }
 
 lh_status lh_pipeline_step_create(lh_shard_queue *inbox, const lh_pipeline_begin_options *options,
                                   lh_pipeline_step **step, lh_error *error) {
-    uint32_t sampled;
-    size_t bytes = extra_bytes(options, &sampled);
+    size_t bytes = extra_bytes(options);
     lh_pipeline_step *made = calloc(1, padded(sizeof *made) + bytes);
     if (!made) {
         return lh_fail(error, LH_ERR_NO_MEMORY, "step of %u rows: out of memory",
@@ -86,7 +108,6 @@ lh_status lh_pipeline_step_create(lh_shard_queue *inbox, const lh_pipeline_begin
     made->encoding = options->encoding;
     made->truncation_count = options->truncation_count;
     made->resyncs = options->resyncs;
-    made->result_capacity = sampled;
     made->shards_tail = &made->shards;
     made->begin_message.kind = LH_MESSAGE_BEGIN;
     made->forget_message.kind = LH_MESSAGE_FORGET;
@@ -94,6 +115,14 @@ lh_status lh_pipeline_step_create(lh_shard_queue *inbox, const lh_pipeline_begin
     copy_batch(made, options, (uint8_t *)made + padded(sizeof *made));
     *step = made;
     return LH_OK;
+}
+
+lh_step_result *lh_pipeline_step_result(lh_pipeline_step *step, uint32_t segment) {
+    uint32_t index = 0;
+    for (uint32_t i = 0; i < segment; i++)
+        index += lh_step_segment_has_result(&step->batch.segments[i]);
+    assert(index < step->result_count);
+    return &step->results[index];
 }
 
 bool lh_pipeline_step_is_complete(const lh_pipeline_step *step) {

@@ -66,8 +66,9 @@ struct lh_pipeline_step {
     const lh_step_truncation *truncations;
     lh_step_masks masks;
     bool resyncs;
-    uint32_t result_count, result_capacity;
-    lh_step_result *results; /* one for each sampled segment */
+    uint32_t result_count;
+    lh_step_result *results; /* one for each segment that has one (lh_step_segment_has_result) */
+    uint32_t sampled;        /* segments up to the last one whose draw is here */
 
     TAILQ_ENTRY(lh_pipeline_step) links; /* steps in the order of arrival */
     lh_stage_step *stage_step;           /* NULL: not begun */
@@ -84,6 +85,9 @@ struct lh_pipeline_step {
 /* Copies the batch, the truncations and the masks; one block, for free(). LH_ERR_NO_MEMORY. */
 lh_status lh_pipeline_step_create(lh_shard_queue *inbox, const lh_pipeline_begin_options *options,
                                   lh_pipeline_step **step, lh_error *error);
+
+/* That of a segment of the batch, which has one. */
+lh_step_result *lh_pipeline_step_result(lh_pipeline_step *step, uint32_t segment);
 
 /* Compute thread: whether nothing is left but to finish it: all shards have been accepted. */
 bool lh_pipeline_step_is_complete(const lh_pipeline_step *step);

@@ -24,6 +24,7 @@ struct lh_head {
     char *sampler_scratch; /* threads * sampler_bytes */
     size_t sampler_bytes;
     lh_sample_result results[GROUP_ROWS];
+    lh_token_score scores[GROUP_ROWS];
     lh_status statuses[GROUP_ROWS];
     lh_error errors[GROUP_ROWS];
 };
@@ -86,37 +87,47 @@ static void compute_logits(lh_head *head, const float *h, const lh_head_row *row
     lh_op_products(head->compute, &product, 1, &head->normed, all, false, head->scale);
 }
 
-typedef struct lh_sample_arguments {
+typedef struct lh_read_arguments {
     lh_head *head;
     const lh_head_row *rows;
-} lh_sample_arguments;
+} lh_read_arguments;
 
-static void sample_row(void *context, uint32_t row, uint32_t thread) {
-    const lh_sample_arguments *a = context;
-    lh_head *head = a->head;
-    if (a->rows[row].lacks_mask) {
-        head->results[row] = (lh_sample_result){.token = LH_STEP_NO_TOKEN};
-        head->statuses[row] = LH_OK;
-        return;
-    }
-    head->statuses[row] =
-        lh_sample(head->compute->kernels, head->logits + row * head->logits_stride,
-                  head->config->vocabulary, a->rows[row].sampling, a->rows[row].mask,
-                  head->sampler_scratch + thread * head->sampler_bytes, &head->results[row],
-                  &head->errors[row]);
+static lh_status read_logits(lh_head *head, const lh_head_row *row, uint32_t number,
+                             uint32_t thread) {
+    const lh_kernels *kernels = head->compute->kernels;
+    uint32_t vocabulary = head->config->vocabulary;
+    float *logits = head->logits + number * head->logits_stride;
+    void *scratch = head->sampler_scratch + thread * head->sampler_bytes;
+    lh_error *error = &head->errors[number];
+    if (!row->sampling)
+        return lh_logits_score(kernels, logits, vocabulary, row->token, row->top, scratch,
+                               &head->scores[number], error);
+    if (!row->lacks_mask)
+        return lh_sample(kernels, logits, vocabulary, row->sampling, row->mask, scratch,
+                         &head->results[number], error);
+    head->results[number] = (lh_sample_result){.token = LH_STEP_NO_TOKEN};
+    return LH_OK;
+}
+
+static void read_row(void *context, uint32_t row, uint32_t thread) {
+    const lh_read_arguments *a = context;
+    a->head->statuses[row] = read_logits(a->head, &a->rows[row], row, thread);
 }
 
 static lh_status run_group(lh_head *head, const float *h, const lh_head_row *rows, uint32_t first,
                            uint32_t count, const lh_head_events *events, lh_error *error) {
-    lh_sample_arguments arguments = {head, rows};
+    lh_read_arguments arguments = {head, rows};
     compute_logits(head, h, rows, count);
     for (uint32_t i = 0; i < count && events->on_logits; i++)
         events->on_logits(events->context, first + i, head->logits + i * head->logits_stride);
-    lh_thread_pool_run(head->compute->pool, count, sample_row, &arguments);
+    lh_thread_pool_run(head->compute->pool, count, read_row, &arguments);
     for (uint32_t i = 0; i < count; i++) {
         if (head->statuses[i] != LH_OK)
             return lh_fail(error, head->statuses[i], "%s", head->errors[i].message);
-        events->on_result(events->context, first + i, &head->results[i]);
+        if (rows[i].sampling)
+            events->on_result(events->context, first + i, &head->results[i]);
+        else
+            events->on_score(events->context, first + i, &head->scores[i]);
     }
     return LH_OK;
 }

@@ -1,9 +1,11 @@
-/* The end of the model: final norm, output head and sampler, for the rows that draw a token.
+/* The end of the model: final norm, output head, sampler and scorer, for the rows that draw a token
+ * or tell what the token after them was worth.
  * Thread: the compute thread. */
 #pragma once
 
 #include "common/protocol/step_parts.h"
 #include "worker/compute/stage/layer.h"
+#include "worker/compute/stage/logits.h"
 #include "worker/compute/stage/sampler.h"
 
 typedef struct lh_head lh_head;
@@ -13,12 +15,13 @@ lh_status lh_head_create(const lh_model_config *config, const lh_parameters *wei
                          const lh_compute *compute, uint32_t rows, lh_head **head, lh_error *error);
 void lh_head_destroy(lh_head *head);
 
-/* A row of h that draws a token. */
+/* A row of h that draws a token, or else scores one. */
 typedef struct lh_head_row {
     uint32_t row;
-    const lh_sampling *sampling;
-    const uint64_t *mask; /* NULL: all tokens may be drawn */
-    bool lacks_mask;      /* it is not here: LH_STEP_NO_TOKEN is drawn */
+    const lh_sampling *sampling; /* NULL: scores */
+    uint32_t token, top;         /* that is scored, and how many others are told */
+    const uint64_t *mask;        /* NULL: all tokens may be drawn */
+    bool lacks_mask;             /* it is not here: LH_STEP_NO_TOKEN is drawn */
 } lh_head_row;
 
 /* Where results go; number counts the rows given. */
@@ -26,8 +29,10 @@ typedef struct lh_head_events {
     void *context;
     void (*on_logits)(void *context, uint32_t number, const float *logits); /* may be NULL */
     void (*on_result)(void *context, uint32_t number, const lh_sample_result *result);
+    void (*on_score)(void *context, uint32_t number, const lh_token_score *score);
 } lh_head_events;
 
-/* h[..][width] -> a result for each of rows[count], in order. Errors: those of lh_sample. */
+/* h[..][width] -> a result or a score for each of rows[count], in order. Errors: those of lh_sample
+ * and lh_logits_score. */
 lh_status lh_head_run(lh_head *head, const float *h, const lh_head_row *rows, uint32_t count,
                       const lh_head_events *events, lh_error *error);

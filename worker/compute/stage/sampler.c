@@ -3,6 +3,7 @@
 #include "worker/compute/stage/sampler.h"
 
 #include "worker/compute/stage/candidates.h"
+#include "worker/compute/stage/logits.h"
 #include "worker/compute/stage/philox.h"
 
 #include <math.h>
@@ -123,19 +124,6 @@ static void apply_penalties(float *logits, const lh_sampling *sampling) {
     }
 }
 
-static lh_status check_logits(const float *logits, uint32_t vocabulary, lh_error *error) {
-    unsigned bad = 0;
-    for (uint32_t i = 0; i < vocabulary; i++)
-        bad |= !(logits[i] < INFINITY);
-    if (bad == 0)
-        return LH_OK;
-    uint32_t first = 0;
-    while (logits[first] < INFINITY)
-        first++;
-    return lh_fail(error, LH_ERR_INVALID, "sampling: the logit of token %u is %g", first,
-                   (double)logits[first]);
-}
-
 static uint32_t first_of(const float *logits, float value) {
     uint32_t token = 0;
     while (logits[token] != value)
@@ -145,32 +133,16 @@ static uint32_t first_of(const float *logits, float value) {
 
 /* ---- Logprobs ---- */
 
-/* The best `wanted` by logit, best first; ascending token ids make equal ones keep their order. */
-static uint32_t collect_top(const float *logits, uint32_t vocabulary, uint32_t wanted,
-                            lh_token_logprob *top) {
-    uint32_t held = 0;
-    for (uint32_t token = 0; token < vocabulary; token++) {
-        float logit = logits[token];
-        if (logit == -INFINITY || (held == wanted && !(logit > top[held - 1].logprob)))
-            continue;
-        uint32_t place = held < wanted ? held++ : held - 1;
-        for (; place > 0 && logit > top[place - 1].logprob; place--)
-            top[place] = top[place - 1];
-        top[place] = (lh_token_logprob){token, logit};
-    }
-    return held;
-}
-
 static void fill_logprobs(const lh_kernels *kernels, const float *logits, uint32_t vocabulary,
                           float max, const lh_sampling *sampling, const lh_sampler_scratch *scratch,
                           lh_sample_result *result) {
     if (!sampling->want_logprob && sampling->top_logprobs == 0)
         return;
-    float log_sum = lh_log_f32(kernels->exp_sum(scratch->probabilities, logits, max, vocabulary));
+    float log_sum = lh_logits_log_sum(kernels, logits, vocabulary, max, scratch->probabilities);
     if (sampling->want_logprob)
         result->logprob = logits[result->token] - max - log_sum;
     if (sampling->top_logprobs > 0)
-        result->top_count = collect_top(logits, vocabulary, sampling->top_logprobs, result->top);
+        result->top_count = lh_logits_best(logits, vocabulary, sampling->top_logprobs, result->top);
     for (uint32_t i = 0; i < result->top_count; i++)
         result->top[i].logprob = result->top[i].logprob - max - log_sum;
 }
@@ -202,7 +174,7 @@ lh_status lh_sample(const lh_kernels *kernels, float *logits, uint32_t vocabular
         apply_mask(logits, vocabulary, mask);
     apply_biases(logits, sampling);
     apply_penalties(logits, sampling);
-    lh_status status = check_logits(logits, vocabulary, error);
+    lh_status status = lh_logits_check(logits, vocabulary, error);
     if (status != LH_OK)
         return status;
     float max = kernels->max(logits, vocabulary);

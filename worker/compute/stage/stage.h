@@ -97,8 +97,11 @@ typedef struct lh_stage_output {
     void (*on_shard)(void *context, const lh_stage_shard *shard);
     /* last stage: one call for each segment with `sample` set, in order. */
     void (*on_sample)(void *context, uint64_t sequence, const lh_sample_result *result);
-    /* last stage: the logits that the next on_sample is drawn from, before the sampler changes
-     * them. For tests; may be NULL. */
+    /* last stage: one call for each row that is scored, in order; segment: its index in the batch.
+     * Of a segment the draw comes last. */
+    void (*on_score)(void *context, uint32_t segment, const lh_token_score *score);
+    /* last stage: the logits that the next on_sample or on_score is read from, before the sampler
+     * changes them. For tests; may be NULL. */
     void (*on_logits)(void *context, uint64_t sequence, const float *logits, uint32_t vocabulary);
     /* Asked between layers; true stops with LH_ERR_CANCELLED. May be NULL. */
     bool (*is_cancelled)(void *context);

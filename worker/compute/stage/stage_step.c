@@ -11,10 +11,10 @@ lh_status lh_stage_step_init(lh_stage_step *step, lh_stage_resources *stage, uin
     step->segments = calloc(rows, sizeof *step->segments);
     step->reservations = calloc(rows, sizeof *step->reservations);
     step->runs = calloc(rows, sizeof *step->runs);
-    step->samples = calloc(rows, sizeof *step->samples);
-    step->sample_segments = calloc(rows, sizeof *step->sample_segments);
-    if (!step->segments || !step->reservations || !step->runs || !step->samples ||
-        !step->sample_segments) {
+    step->outputs = calloc(rows, sizeof *step->outputs);
+    step->output_segments = calloc(rows, sizeof *step->output_segments);
+    if (!step->segments || !step->reservations || !step->runs || !step->outputs ||
+        !step->output_segments) {
         return lh_fail(error, LH_ERR_NO_MEMORY, "out of memory for a step of %u rows", rows);
     }
     lh_status status = lh_activation_buffer_init(&step->buffer, &stage->config, &stage->weights,
@@ -28,8 +28,8 @@ void lh_stage_step_reset(lh_stage_step *step) {
     assert(step->state == LH_STEP_FREE);
     lh_shard_tracker_reset(&step->tracker);
     lh_activation_buffer_reset(&step->buffer);
-    free(step->sample_segments);
-    free(step->samples);
+    free(step->output_segments);
+    free(step->outputs);
     free(step->runs);
     free(step->reservations);
     free(step->segments);
@@ -37,22 +37,39 @@ void lh_stage_step_reset(lh_stage_step *step) {
 
 /* ---- Start ---- */
 
-/* The segments, and of the rows that draw: where they are and with what. */
+static void add_output(lh_stage_step *step, uint32_t segment, const lh_head_row *row) {
+    step->output_segments[step->output_count] = segment;
+    step->outputs[step->output_count++] = *row;
+}
+
+/* The rows of a segment that score the tokens after them, then the one that draws. */
+static void add_outputs(lh_stage_step *step, uint32_t index, uint32_t first,
+                        const uint32_t *tokens) {
+    const lh_step_segment *segment = &step->segments[index];
+    const lh_step_scoring *scoring = &segment->scoring;
+    for (uint32_t i = 0; i < scoring->rows; i++) {
+        uint32_t row = first + scoring->first_row + i;
+        bool is_last = row + 1 == first + segment->rows;
+        uint32_t token = is_last ? scoring->next_token : tokens[row + 1];
+        add_output(step, index, &(lh_head_row){.row = row, .token = token, .top = scoring->top});
+    }
+    if (segment->sample)
+        add_output(
+            step, index,
+            &(lh_head_row){.row = first + segment->rows - 1, .sampling = &segment->sampling});
+}
+
 static void copy_segments(lh_stage_step *step, const lh_batch *batch) {
     uint32_t row = 0;
     step->rows = batch->rows;
     step->segment_count = batch->segment_count;
     step->ends_here = batch->ends_here;
-    step->sample_count = 0;
+    step->output_count = 0;
     for (uint32_t i = 0; i < batch->segment_count; i++) {
-        lh_step_segment *segment = &step->segments[i];
-        *segment = batch->segments[i];
-        row += segment->rows;
-        if (!step->stage->is_last || !segment->sample)
-            continue;
-        step->sample_segments[step->sample_count] = i;
-        step->samples[step->sample_count++] =
-            (lh_head_row){.row = row - 1, .sampling = &segment->sampling};
+        step->segments[i] = batch->segments[i];
+        if (step->stage->is_last)
+            add_outputs(step, i, row, batch->tokens);
+        row += batch->segments[i].rows;
     }
 }
 
@@ -207,64 +224,83 @@ static void emit_shards(lh_stage_step *step, const lh_layer_run *run, const lh_l
     }
 }
 
-typedef struct lh_sample_relay {
+typedef struct lh_output_relay {
     const lh_stage_step *step;
     const lh_stage_output *output;
-} lh_sample_relay;
+} lh_output_relay;
 
-static uint64_t sampled_sequence(const lh_stage_step *step, uint32_t number) {
-    return step->segments[step->sample_segments[number]].sequence;
+static uint64_t output_sequence(const lh_stage_step *step, uint32_t number) {
+    return step->segments[step->output_segments[number]].sequence;
 }
 
 static void relay_logits(void *context, uint32_t number, const float *logits) {
-    const lh_sample_relay *relay = context;
-    relay->output->on_logits(relay->output->context, sampled_sequence(relay->step, number), logits,
+    const lh_output_relay *relay = context;
+    relay->output->on_logits(relay->output->context, output_sequence(relay->step, number), logits,
                              relay->step->stage->config.vocabulary);
 }
 
 static void relay_result(void *context, uint32_t number, const lh_sample_result *result) {
-    const lh_sample_relay *relay = context;
-    relay->output->on_sample(relay->output->context, sampled_sequence(relay->step, number), result);
+    const lh_output_relay *relay = context;
+    relay->output->on_sample(relay->output->context, output_sequence(relay->step, number), result);
+}
+
+static void relay_score(void *context, uint32_t number, const lh_token_score *score) {
+    const lh_output_relay *relay = context;
+    relay->output->on_score(relay->output->context, relay->step->output_segments[number], score);
 }
 
 /* What is named is kept until no step names it any more: but a peer may err. */
 static void find_masks(lh_stage_step *step) {
-    for (uint32_t i = 0; i < step->sample_count; i++) {
-        lh_head_row *row = &step->samples[i];
-        row->mask = lh_mask_store_find(step->stage->masks, row->sampling->mask);
-        row->lacks_mask = row->sampling->mask != 0 && !row->mask;
+    for (uint32_t i = 0; i < step->output_count; i++) {
+        lh_head_row *row = &step->outputs[i];
+        uint64_t mask = row->sampling ? row->sampling->mask : 0;
+        row->mask = lh_mask_store_find(step->stage->masks, mask);
+        row->lacks_mask = mask != 0 && !row->mask;
     }
 }
 
-static lh_status sample(lh_stage_step *step, const lh_stage_output *output, lh_error *error) {
-    lh_sample_relay relay = {step, output};
+static lh_status put_out(lh_stage_step *step, const lh_stage_output *output, lh_error *error) {
+    lh_output_relay relay = {step, output};
     const lh_head_events events = {.context = &relay,
                                    .on_logits = output->on_logits ? relay_logits : NULL,
-                                   .on_result = relay_result};
+                                   .on_result = relay_result,
+                                   .on_score = relay_score};
     find_masks(step);
-    return lh_head_run(step->stage->head, step->buffer.h, step->samples, step->sample_count,
+    return lh_head_run(step->stage->head, step->buffer.h, step->outputs, step->output_count,
                        &events, error);
 }
 
-/* After the keys and values of the last layer are stored, only the rows that draw matter, if any:
- * they move to the front. */
-static void keep_sampled_rows(lh_stage_step *step, lh_layer_run *run) {
+/* Row `number` of those that are left continues the last run or begins one. */
+static void add_run(lh_stage_step *step, uint32_t number, uint32_t segment, uint32_t position) {
+    const lh_kv_sequence *sequence = step->reservations[segment].sequence;
+    lh_position_run *last = step->run_count > 0 ? &step->runs[step->run_count - 1] : NULL;
+    if (last && last->sequence == sequence && last->rows < LH_ATTENTION_ROWS &&
+        last->first_position + last->rows == position)
+        last->rows++;
+    else
+        step->runs[step->run_count++] =
+            (lh_position_run){step->reservations[segment].sequence, number, 1, position};
+}
+
+/* After the keys and values of the last layer are stored, only the rows that draw or score matter,
+ * if any: they move to the front. */
+static void keep_output_rows(lh_stage_step *step, lh_layer_run *run) {
     const lh_model_config *config = &step->stage->config;
     size_t width = config->width, queries = lh_row_stride((size_t)config->heads * config->head_dim);
-    for (uint32_t i = 0; i < step->sample_count; i++) {
-        const lh_step_segment *segment = &step->segments[step->sample_segments[i]];
-        uint32_t row = step->samples[i].row; /* ascending: row >= i */
+    uint32_t segment = 0, first = 0; /* its first row */
+    step->run_count = 0;
+    for (uint32_t i = 0; i < step->output_count; i++) {
+        uint32_t row = step->outputs[i].row; /* ascending: row >= i */
+        for (; segment < step->output_segments[i]; segment++)
+            first += step->segments[segment].rows;
         memmove(step->buffer.h + i * width, step->buffer.h + row * width, width * sizeof(float));
         memmove(step->buffer.q + i * queries, step->buffer.q + row * queries,
                 queries * sizeof(float));
-        step->samples[i].row = i;
-        step->runs[i] =
-            (lh_position_run){.sequence = step->reservations[step->sample_segments[i]].sequence,
-                              .first_row = i,
-                              .rows = 1,
-                              .first_position = segment->first_position + segment->rows - 1};
+        step->outputs[i].row = i;
+        add_run(step, i, segment, step->segments[segment].first_position + row - first);
     }
-    run->rows = run->run_count = step->sample_count;
+    run->rows = step->output_count;
+    run->run_count = step->run_count;
 }
 
 static lh_status run_layers(lh_stage_step *step, const lh_stage_output *output, lh_error *error) {
@@ -282,7 +318,7 @@ static lh_status run_layers(lh_stage_step *step, const lh_stage_output *output, 
             project_columns(step, all.end);
         lh_layer_store_kv(&run, layer, i);
         if (is_end && (stage->is_last || step->ends_here))
-            keep_sampled_rows(step, &run);
+            keep_output_rows(step, &run);
         if (run.rows == 0)
             break;
         lh_layer_attend_and_project_up(&run, layer, i);
@@ -296,5 +332,5 @@ static lh_status run_layers(lh_stage_step *step, const lh_stage_output *output, 
 
 lh_status lh_stage_step_run(lh_stage_step *step, const lh_stage_output *output, lh_error *error) {
     lh_status status = run_layers(step, output, error);
-    return status == LH_OK && step->stage->is_last ? sample(step, output, error) : status;
+    return status == LH_OK && step->stage->is_last ? put_out(step, output, error) : status;
 }

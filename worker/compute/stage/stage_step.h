@@ -41,13 +41,13 @@ struct lh_stage_step {
     lh_shard_tracker tracker; /* not on the first stage */
     /* columns over which the first norm and the QKV projection have gone */
     uint32_t projected;
-    uint32_t rows, segment_count, run_count, sample_count;
+    uint32_t rows, segment_count, run_count, output_count;
     lh_step_cut cut;           /* not on the last stage: at least one shard */
     bool ends_here;            /* no shards */
     lh_step_segment *segments; /* [segment_count] */
     lh_position_run *runs;     /* [run_count] */
-    lh_head_row *samples;      /* [sample_count]; last stage */
-    uint32_t *sample_segments; /* [sample_count]: whose they are */
+    lh_head_row *outputs;      /* [output_count]: rows that draw or score; last stage */
+    uint32_t *output_segments; /* [output_count]: whose they are */
 };
 
 /* For at most so many rows; the step, zeroed, is the caller's. On an error it can be reset.

@@ -122,7 +122,8 @@ static void keep_result(void *context, uint64_t sequence, const lh_sample_result
 }
 
 static void draw(stage_chain *chain, drawn *of) {
-    const stage_chain_events events = {of, keep_result, keep_logits};
+    const stage_chain_events events = {
+        .context = of, .on_sample = keep_result, .on_logits = keep_logits};
     lh_error error;
     memset(of, 0, sizeof *of);
     if (stage_chain_run(chain, &(lh_batch){ROWS, tokens, ROWS, segments, {0}, false}, &events,

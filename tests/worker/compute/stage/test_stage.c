@@ -58,7 +58,7 @@ static void run(stage_chain *chain, const lh_batch *batch, const stage_chain_eve
 static digests digests_of(stage_chain *chain, uint32_t chunk_rows) {
     uint32_t tokens[TOKENS];
     digests list = {0};
-    const stage_chain_events events = {&list, keep_digest, NULL};
+    const stage_chain_events events = {.context = &list, .on_sample = keep_digest};
     make_tokens(tokens, TOKENS, stage_chain_config(chain)->vocabulary, 7);
     for (uint32_t first = 0; first < TOKENS; first += chunk_rows) {
         lh_step_segment segments[TOKENS];
@@ -257,7 +257,7 @@ static void test_last_rows_of_chunks(void **state) {
                                          .sample = first > 0,
                                          .sampling = greedy};
         run(chain, &(lh_batch){CHUNK, tokens + first, 1, &segment, {0}, false},
-            &(stage_chain_events){&list, keep_digest, NULL});
+            &(stage_chain_events){.context = &list, .on_sample = keep_digest});
     }
     assert_int_equal(list.count, 1);
     assert_true(list.values[0] == every_row.values[2 * CHUNK - 1]);
@@ -309,7 +309,8 @@ static void check_batch(tiny_llama model) {
             lh_step_segment segment = segment_of(s, step);
             const lh_batch batch = {
                 segment.rows, tokens[s] + segment.first_position, 1, &segment, {0}, false};
-            run(alone, &batch, &(stage_chain_events){&expected, keep_by_sequence, NULL});
+            run(alone, &batch,
+                &(stage_chain_events){.context = &expected, .on_sample = keep_by_sequence});
         }
     }
     for (uint32_t step = 0; step < STEPS; step++) {
@@ -322,7 +323,7 @@ static void check_batch(tiny_llama model) {
             rows += segments[i].rows;
         }
         run(together, &(lh_batch){rows, batch_tokens, SEQUENCES, segments, {0}, false},
-            &(stage_chain_events){&got, keep_by_sequence, NULL});
+            &(stage_chain_events){.context = &got, .on_sample = keep_by_sequence});
     }
     assert_memory_equal(&expected, &got, sizeof got);
     stage_chain_destroy(together);
@@ -354,7 +355,7 @@ enum { SHARED = 2 * LH_KV_PAGE_POSITIONS, FORK_TOKENS = SHARED + 20 };
 static digests digests_after(stage_chain *chain, uint64_t sequence, const uint32_t *tokens,
                              uint32_t chunk_rows, const lh_step_segment *fork) {
     digests list = {0};
-    const stage_chain_events events = {&list, keep_digest, NULL};
+    const stage_chain_events events = {.context = &list, .on_sample = keep_digest};
     for (uint32_t first = fork ? SHARED : 0, rows; first < FORK_TOKENS; first += rows) {
         rows = first >= SHARED ? 1 : SHARED - first < chunk_rows ? SHARED - first : chunk_rows;
         const lh_step_segment segment = {.sequence = sequence,
@@ -403,6 +404,125 @@ static void test_a_fork_gives_the_same_bits(void **state) {
     free(file);
 }
 
+/* ---- Scores ---- */
+
+#define TOPS 3u
+
+typedef struct scores {
+    uint32_t count, drawn;
+    lh_token_score list[TOKENS];
+    lh_sample_result last;
+} scores;
+
+static void keep_score(void *context, uint32_t segment, const lh_token_score *score) {
+    scores *all = context;
+    assert_int_equal(segment, 0);
+    assert_true(all->count < TOKENS && all->drawn == 0);
+    lh_token_score *to = &all->list[all->count++];
+    to->logprob = score->logprob;
+    to->rank = score->rank;
+    to->top_count = score->top_count;
+    memcpy(to->top, score->top, score->top_count * sizeof score->top[0]);
+}
+
+static void keep_sample(void *context, uint64_t sequence, const lh_sample_result *result) {
+    scores *all = context;
+    (void)sequence;
+    all->last = *result;
+    all->drawn++;
+}
+
+/* Of a sequence's rows from `from` on but the last one, which draws; in chunks. */
+static scores scores_of(stage_chain *chain, uint32_t chunk_rows, uint32_t from) {
+    uint32_t tokens[TOKENS];
+    scores all;
+    memset(&all, 0, sizeof all);
+    const stage_chain_events events = {
+        .context = &all, .on_sample = keep_sample, .on_score = keep_score};
+    make_tokens(tokens, TOKENS, stage_chain_config(chain)->vocabulary, 7);
+    for (uint32_t first = 0, rows; first < TOKENS; first += rows) {
+        rows = TOKENS - first < chunk_rows ? TOKENS - first : chunk_rows;
+        bool is_last = first + rows == TOKENS;
+        uint32_t skipped = from > first ? from - first : 0;
+        lh_step_segment segment = {.sequence = 1,
+                                   .first_position = first,
+                                   .rows = rows,
+                                   .sample = is_last,
+                                   .sampling = greedy};
+        if (skipped < rows - is_last)
+            segment.scoring = (lh_step_scoring){skipped, rows - is_last - skipped, TOPS,
+                                                is_last ? LH_STEP_NO_TOKEN : tokens[first + rows]};
+        run(chain, &(lh_batch){rows, tokens + first, 1, &segment, {0}, false}, &events);
+    }
+    assert_true(all.count == TOKENS - 1 - from && all.drawn == 1);
+    stage_chain_free(chain, 1);
+    return all;
+}
+
+/* Of each row by itself, drawn as every token is. */
+static void keep_draw(void *context, uint64_t sequence, const lh_sample_result *result) {
+    lh_sample_result *to = context;
+    (void)sequence;
+    *to = *result;
+}
+
+static void check_against_draws(stage_chain *chain, const scores *all) {
+    uint32_t tokens[TOKENS];
+    make_tokens(tokens, TOKENS, stage_chain_config(chain)->vocabulary, 7);
+    for (uint32_t i = 0; i < TOKENS; i++) {
+        lh_sample_result drawn;
+        const stage_chain_events events = {.context = &drawn, .on_sample = keep_draw};
+        lh_sampling sampling = greedy;
+        sampling.want_logprob = true;
+        sampling.top_logprobs = LH_TOP_LOGPROBS_MAX;
+        const lh_step_segment segment = {
+            .sequence = 1, .first_position = i, .rows = 1, .sample = true, .sampling = sampling};
+        run(chain, &(lh_batch){1, tokens + i, 1, &segment, {0}, false}, &events);
+        if (i + 1 == TOKENS) {
+            assert_int_equal(drawn.token, all->last.token);
+            assert_true(drawn.digest == all->last.digest);
+            break;
+        }
+        const lh_token_score *score = &all->list[i];
+        assert_int_equal(score->top_count, TOPS);
+        assert_memory_equal(score->top, drawn.top, TOPS * sizeof score->top[0]);
+        assert_true((score->rank == 1) == (score->logprob == score->top[0].logprob));
+        for (uint32_t k = 0; k < drawn.top_count; k++)
+            if (drawn.top[k].token == tokens[i + 1])
+                assert_true(score->logprob == drawn.top[k].logprob && score->rank <= k + 1);
+    }
+    stage_chain_free(chain, 1);
+}
+
+static void test_scores_do_not_depend_on_the_split(void **state) {
+    (void)state;
+    static const struct {
+        uint32_t stages, column_shards, threads, chunk;
+    } cases[] = {{1, 1, 2, 7}, {2, 4, 1, TOKENS}, {3, 4, 2, 16}, {3, 1, 1, 1}};
+    tiny_llama model = tiny_llama_default();
+    model.layers = 3;
+    size_t length;
+    uint8_t *file = tiny_llama_bytes(&model, &length);
+    stage_chain_options options = plain_options();
+    stage_chain *chain = create(file, length, &options);
+    const scores expected = scores_of(chain, TOKENS, 0);
+    check_against_draws(chain, &expected);
+    const scores rest = scores_of(chain, 16, 20);
+    assert_memory_equal(rest.list, expected.list + 20, rest.count * sizeof rest.list[0]);
+    stage_chain_destroy(chain);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        options.isa = NULL;
+        options.stages = cases[i].stages;
+        options.column_shards = cases[i].column_shards;
+        options.threads = cases[i].threads;
+        chain = create(file, length, &options);
+        const scores got = scores_of(chain, cases[i].chunk, 0);
+        assert_memory_equal(got.list, expected.list, sizeof got.list);
+        stage_chain_destroy(chain);
+    }
+    free(file);
+}
+
 /* ---- Truth ---- */
 
 typedef struct logits_list {
@@ -438,7 +558,8 @@ static void check_truth(const tiny_llama *model, const uint8_t *file, size_t len
     double *expected = calloc((size_t)TOKENS * model->vocabulary, sizeof *expected);
     assert_true(got.values && expected);
     run(chain, &(lh_batch){TOKENS, tokens, TOKENS, segments, {0}, false},
-        &(stage_chain_events){&got, ignore_sample, keep_logits});
+        &(stage_chain_events){
+            .context = &got, .on_sample = ignore_sample, .on_logits = keep_logits});
     plain_llama_logits(file, length, stage_chain_config(chain), tokens, TOKENS, expected);
     for (size_t i = 0; i < (size_t)TOKENS * model->vocabulary; i++) {
         if (!(fabs((double)got.values[i] - expected[i]) < 2e-4 * (1 + fabs(expected[i])))) {
@@ -501,6 +622,7 @@ int main(void) {
         cmocka_unit_test(test_last_rows_of_chunks),
         cmocka_unit_test(test_batch_beside_alone),
         cmocka_unit_test(test_a_fork_gives_the_same_bits),
+        cmocka_unit_test(test_scores_do_not_depend_on_the_split),
         cmocka_unit_test(test_logits_of_plain_model),
         cmocka_unit_test(test_logits_of_scaled_rope),
     };

@@ -145,7 +145,8 @@ static bool is_cancelled(void *context) {
 }
 
 static lh_status finish(lh_stage_step *step, outcome *o) {
-    const lh_stage_output output = {o, on_shard, on_sample, NULL, is_cancelled};
+    const lh_stage_output output = {
+        .context = o, .on_shard = on_shard, .on_sample = on_sample, .is_cancelled = is_cancelled};
     return lh_stage_finish(step, &output, &error);
 }
 
