@@ -204,8 +204,9 @@ lh_status lh_layout_search(const lh_fleet_map *map, const lh_aim *aim, lh_layout
         status = find_bounds(s, error);
     }
     if (status == LH_OK)
-        status = s->parts->machine_count <= LH_LAYOUT_EXACT_MACHINES ? search_machines(s, error)
-                                                                     : search_sites(s, error);
+        status = search_sites(s, error);
+    if (status == LH_OK && s->parts->machine_count <= LH_LAYOUT_EXACT_MACHINES)
+        status = search_machines(s, error);
     if (status == LH_OK && isinf(s->best.value))
         status = refuse(s, error);
     if (status == LH_OK) {

@@ -8,6 +8,9 @@
 /* Better by less than this is not better: sums are rounded. */
 #define ROUNDING 1e-12
 
+/* What is left of the interval in which the greatest ring is looked for. */
+#define HALVINGS 24u
+
 /* Limits above `low` and up to `high`, none of whose rings is shorter than ring_us. */
 typedef struct interval {
     double low_us, high_us, ring_us;
@@ -48,6 +51,24 @@ static void consider(const lh_limit_search *search, const lh_part_ring *ring, lh
         *best = (lh_found){value, *ring, *search->size};
 }
 
+/* No ring that is longer makes anything better in this interval. */
+static double greatest_ring(const lh_limit_search *search, const interval *i,
+                            const lh_found *best) {
+    double low_us = i->ring_us, high_us = fmax(low_us, 1);
+    if (isinf(best->value))
+        return INFINITY;
+    while (lh_aim_value(search->aim, search->size, high_us, i->low_us) < best->value)
+        high_us *= 2;
+    for (uint32_t halvings = 0; halvings < HALVINGS; halvings++) {
+        double middle_us = (low_us + high_us) / 2;
+        bool is_better =
+            lh_aim_value(search->aim, search->size, middle_us, i->low_us) < best->value;
+        low_us = is_better ? middle_us : low_us;
+        high_us = is_better ? high_us : middle_us;
+    }
+    return high_us;
+}
+
 void lh_limit_search_run(const lh_limit_search *search, lh_found *best) {
     intervals all = {0};
     lh_part_ring ring;
@@ -57,6 +78,7 @@ void lh_limit_search_run(const lh_limit_search *search, lh_found *best) {
         if (!is_promising(&i, best))
             break; /* nor is any other */
         tries++;
+        ring.ring_us = greatest_ring(search, &i, best);
         if (!search->find(search->context, i.high_us, &ring))
             continue;
         consider(search, &ring, best);

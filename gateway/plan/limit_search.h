@@ -11,8 +11,9 @@
 
 #include "gateway/plan/part_costs.h"
 
-/* The shortest ring whose stages and wires take busiest_max_us at most; INFINITY: any. False: there
- * is none, or the finder found none. */
+/* The shortest ring whose stages and wires take busiest_max_us at most; INFINITY: any. A ring of
+ * ring->ring_us or more, as it is when this is called, is of no use: it need not be found. False:
+ * there is none, or the finder found none. */
 typedef bool (*lh_ring_finder)(void *context, double busiest_max_us, lh_part_ring *ring);
 
 typedef struct lh_limit_search {

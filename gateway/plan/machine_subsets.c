@@ -5,6 +5,9 @@
 #include <math.h>
 #include <stdlib.h>
 
+/* So that a sum that is rounded is no more than it should be. */
+#define ROUNDING 1e-12
+
 typedef struct state {
     double us; /* once around so far; INFINITY: cannot be */
     uint16_t before_layer;
@@ -13,8 +16,9 @@ typedef struct state {
 
 struct lh_machine_subsets {
     const lh_parts *parts;
-    uint32_t count, row; /* row: layers + 1 */
-    state *states;       /* [2^count][count][row] */
+    uint32_t count, row;                   /* row: layers + 1 */
+    state *states;                         /* [2^count][count][row] */
+    double rest_us[LH_MAP_LAYERS_MAX + 1]; /* the least that the layers from this one on cost */
 };
 
 /* The best way home. */
@@ -70,8 +74,8 @@ static void extend(const lh_machine_subsets *s, const extension *e, double limit
         double busy_us, us = e->us + lh_parts_stage_us(s->parts, machine, layers, &busy_us);
         if (busy_us > limit_us)
             return; /* more layers take longer */
-        if (us >= best->us)
-            return;
+        if (us + s->rest_us[last] >= best->us)
+            return; /* nor do they get cheaper than they are where they are cheapest */
         if (!lh_parts_may_hold(s->parts, machine, layers))
             continue;
         if (last + 1 == s->row) {
@@ -103,7 +107,7 @@ static void go_on(const lh_machine_subsets *s, uint32_t mask, uint32_t last, dou
             continue;
         for (uint32_t layer = 1; layer + 1 < s->row; layer++) {
             const extension e = {mask, last, next, layer, from[layer].us + lh_part_hop_us(hop)};
-            if (e.us < best->us)
+            if (e.us + s->rest_us[layer] < best->us)
                 extend(s, &e, limit_us, best);
         }
     }
@@ -129,10 +133,20 @@ static void trace_back(const lh_machine_subsets *s, const arrival *best, lh_layo
         layout->stages[i] = reversed[count - 1 - i];
 }
 
+static void find_rests(lh_machine_subsets *s) {
+    double least_us = INFINITY;
+    for (uint32_t m = 0; m < s->count; m++)
+        least_us = fmin(least_us, s->parts->machines[m].mib_us);
+    for (uint32_t layer = 0; layer < s->row; layer++)
+        s->rest_us[layer] =
+            (s->parts->row_mib[s->row - 1] - s->parts->row_mib[layer]) * least_us * (1 - ROUNDING);
+}
+
 bool lh_machine_subsets_find(void *context, double busiest_max_us, lh_part_ring *ring) {
-    const lh_machine_subsets *s = context;
+    lh_machine_subsets *s = context;
     size_t count = ((size_t)1 << s->count) * s->count * s->row;
-    arrival best = {.us = INFINITY};
+    arrival best = {.us = ring->ring_us, .layer = s->row};
+    find_rests(s);
     for (size_t i = 0; i < count; i++)
         s->states[i].us = INFINITY;
     begin(s, busiest_max_us, &best);
@@ -140,7 +154,7 @@ bool lh_machine_subsets_find(void *context, double busiest_max_us, lh_part_ring 
         for (uint32_t last = 0; last < s->count; last++)
             if (mask & 1u << last)
                 go_on(s, mask, last, busiest_max_us, &best);
-    if (!isfinite(best.us))
+    if (best.layer == s->row)
         return false;
     trace_back(s, &best, &ring->layout);
     lh_parts_measure(s->parts, ring);
