@@ -15,6 +15,11 @@
 /* Of the orders that were best in turn, those that are split with the layers' true sizes. */
 #define ORDERS_MAX 3u
 
+/* A site alone is split with the true sizes where it is not worse than this: they may suit it. */
+#define NEARLY 1.05
+/* Sums are rounded. */
+#define ROUNDING 1e-12
+
 typedef struct search {
     const lh_fleet_map *map;
     const lh_aim *aim;
@@ -56,6 +61,23 @@ static uint32_t next_size(const search *s, bool is_done[LH_AIM_SIZES_MAX]) {
     return next;
 }
 
+/* Layers as if they could be cut anywhere, by the machines of one site, or of all: on the fastest
+ * alone, and on all at once. */
+static void find_leasts(const search *s, uint32_t site, lh_limit_search *by_limit) {
+    double least_us = INFINITY, mib_per_us = 0, mib = s->parts->row_mib[s->parts->layers];
+    for (uint32_t m = 0; m < s->parts->machine_count; m++) {
+        const lh_part_machine *machine = &s->parts->machines[m];
+        if (site != LH_PART_GATEWAY && machine->site != site)
+            continue;
+        least_us = fmin(least_us, machine->mib_us);
+        mib_per_us += 1 / machine->mib_us;
+    }
+    if (mib_per_us == 0)
+        return;
+    by_limit->ring_least_us = mib * least_us * (1 - ROUNDING);
+    by_limit->busiest_least_us = mib / mib_per_us * (1 - ROUNDING);
+}
+
 /* ---- Few ---- */
 
 static lh_status search_machines(search *s, lh_error *error) {
@@ -65,11 +87,15 @@ static lh_status search_machines(search *s, lh_error *error) {
     if (status != LH_OK)
         return status;
     for (uint32_t i; (i = next_size(s, is_done)) != UINT32_MAX;) {
-        const lh_limit_search by_limit = {
-            lh_machine_subsets_find, subsets, s->aim, &s->sizes[i], UINT32_MAX, 0};
+        lh_limit_search by_limit = {.find = lh_machine_subsets_find,
+                                    .context = subsets,
+                                    .aim = s->aim,
+                                    .size = &s->sizes[i],
+                                    .tries_max = UINT32_MAX};
         if (s->floors[i] >= s->best.value)
             continue;
         lh_parts_price(s->parts, s->aim, &s->sizes[i]);
+        find_leasts(s, LH_PART_GATEWAY, &by_limit);
         lh_limit_search_run(&by_limit, &s->best);
     }
     lh_machine_subsets_destroy(subsets);
@@ -91,31 +117,34 @@ static void add_order(orders *all, const lh_found *found) {
     all->items[0] = *found;
 }
 
-/* For machines of one site, or of all. */
-static void find_orders(search *s, lh_site_search *sites, uint32_t site, orders *all) {
+/* Whoever is pinned must serve: no site is enough without them. */
+static bool has_pins(const search *s) {
+    return s->parts->pinned_layers[s->parts->layers] > 0;
+}
+
+/* For machines of one site, or of all; those whose value is less than this. */
+static void find_orders(search *s, lh_site_search *sites, uint32_t site, double less_than,
+                        orders *all) {
     bool is_done[LH_AIM_SIZES_MAX] = {false};
-    lh_found best = {.value = INFINITY};
+    bool is_beam = site == LH_PART_GATEWAY && s->map->site_count > LH_SITE_SEARCH_EXACT;
+    lh_found best = {.value = less_than};
     lh_site_search_limit(sites, site);
     for (uint32_t i; (i = next_size(s, is_done)) != UINT32_MAX;) {
-        bool is_beam = site == LH_PART_GATEWAY && s->map->site_count > LH_SITE_SEARCH_EXACT;
-        const lh_limit_search by_limit = {.find = lh_site_search_find,
-                                          .context = sites,
-                                          .aim = s->aim,
-                                          .size = &s->sizes[i],
-                                          .tries_max = is_beam ? BEAM_TRIES : SITE_TRIES};
+        lh_limit_search by_limit = {.find = lh_site_search_find,
+                                    .context = sites,
+                                    .aim = s->aim,
+                                    .size = &s->sizes[i],
+                                    .tries_max = is_beam ? BEAM_TRIES : SITE_TRIES};
         double before = best.value;
         if (s->floors[i] >= before)
             continue;
         lh_parts_price(s->parts, s->aim, &s->sizes[i]);
+        if (!has_pins(s))
+            find_leasts(s, site, &by_limit);
         lh_limit_search_run(&by_limit, &best);
         if (best.value < before)
             add_order(all, &best);
     }
-}
-
-/* Whoever is pinned must serve: no site is enough without them. */
-static bool has_pins(const search *s) {
-    return s->parts->pinned_layers[s->parts->layers] > 0;
 }
 
 static void search_orders(search *s, lh_site_search *sites, lh_order_polish *polish) {
@@ -123,13 +152,13 @@ static void search_orders(search *s, lh_site_search *sites, lh_order_polish *pol
     if (s->parts->pinned_layers[s->parts->layers] == s->parts->layers)
         for (uint32_t i = 0; i < s->size_count; i++)
             lh_order_polish_split(polish, &(lh_found){.size = s->sizes[i]}, &s->best);
-    find_orders(s, sites, LH_PART_GATEWAY, &all);
+    find_orders(s, sites, LH_PART_GATEWAY, INFINITY, &all);
     for (uint32_t i = 0; i < all.count; i++)
         lh_order_polish_split(polish, &all.items[i], &s->best);
     for (uint32_t site = 0; site < s->map->site_count && !has_pins(s); site++) {
         orders alone = {0};
-        find_orders(s, sites, site, &alone);
-        if (alone.count > 0 && alone.items[0].value < s->best.value * 1.05)
+        find_orders(s, sites, site, s->best.value * NEARLY, &alone);
+        if (alone.count > 0)
             lh_order_polish_split(polish, &alone.items[0], &s->best);
     }
     lh_order_polish_move(polish, &s->best);

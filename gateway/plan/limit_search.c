@@ -72,7 +72,8 @@ static double greatest_ring(const lh_limit_search *search, const interval *i,
 void lh_limit_search_run(const lh_limit_search *search, lh_found *best) {
     intervals all = {0};
     lh_part_ring ring;
-    push(&all, search, 0, search->from_us > 0 ? search->from_us : INFINITY, 0);
+    push(&all, search, search->busiest_least_us, search->from_us > 0 ? search->from_us : INFINITY,
+         search->ring_least_us);
     for (uint32_t tries = 0; all.count > 0 && tries < search->tries_max;) {
         interval i = pop(&all);
         if (!is_promising(&i, best))

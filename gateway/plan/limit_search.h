@@ -23,6 +23,8 @@ typedef struct lh_limit_search {
     const lh_aim_size *size;
     uint32_t tries_max; /* of the finder, which may cost much or not be exact */
     double from_us;     /* the greatest limit that is tried; 0: none */
+    /* no ring is shorter, and no ring's busiest part; 0: that is not known */
+    double ring_least_us, busiest_least_us;
 } lh_limit_search;
 
 typedef struct lh_found {

@@ -134,7 +134,12 @@ static double work_of(const lh_order_polish *p, double limit_us) {
 
 static bool try_order(lh_order_polish *p, const lh_aim_size *size, double from_us, uint32_t tries,
                       lh_found *best) {
-    const lh_limit_search search = {lh_order_split_find, &p->split, p->aim, size, tries, from_us};
+    const lh_limit_search search = {.find = lh_order_split_find,
+                                    .context = &p->split,
+                                    .aim = p->aim,
+                                    .size = size,
+                                    .tries_max = tries,
+                                    .from_us = from_us};
     double before = best->value;
     p->work_left -= tries * work_of(p, from_us);
     lh_limit_search_run(&search, best);

