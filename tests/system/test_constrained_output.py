@@ -11,7 +11,7 @@ import sys
 import unittest
 
 from fleet import Fleet
-from programs import PATIENCE_S, run_tests
+from programs import IS_QUICK, PATIENCE_S, run_tests
 
 try:
     import jsonschema
@@ -25,7 +25,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "truth"))
 
 from random_schemas import RandomSchemas  # noqa: E402
 
-SCHEMAS = 1000 if os.environ.get("LONGHAUL_TEST_THOROUGH") else 4 if os.environ.get("LONGHAUL_TEST_QUICK") else 16
+SCHEMAS = 1000 if os.environ.get("LONGHAUL_TEST_THOROUGH") else 4 if IS_QUICK else 16
 MODEL = "smollm2/135M-Instruct"
 ASK = [{"role": "user", "content": "Describe a person."}]
 
@@ -68,7 +68,7 @@ class ConstrainedOutput(unittest.TestCase):
         return choice.message.content
 
     def test_parsed_answers_are_what_was_asked_for(self):
-        answer = self.client.chat.completions.parse(model=MODEL, messages=ASK, response_format=Person, temperature=1.5, max_tokens=300, seed=7, n=4)
+        answer = self.client.chat.completions.parse(model=MODEL, messages=ASK, response_format=Person, temperature=1.5, max_tokens=300, seed=7, n=2 if IS_QUICK else 4)
         for choice in answer.choices:
             self.assertEqual(choice.finish_reason, "stop")
             self.assertIsInstance(choice.message.parsed, Person)
@@ -92,7 +92,7 @@ class ConstrainedOutput(unittest.TestCase):
     def test_calls_that_are_forced_satisfy_the_schema(self):
         colour = {"type": "object", "properties": {"colour": {"enum": ["red", "green"]}}, "required": ["colour"], "additionalProperties": False}
         tools = [self.tool("describe", Person.model_json_schema()), self.tool("paint", colour)]
-        for seed in range(4):
+        for seed in range(1 if IS_QUICK else 4):
             calls, choice = self.calls(tools=tools, tool_choice="required", parallel_tool_calls=False, seed=seed)
             self.assertEqual((len(calls), choice.finish_reason, choice.message.content), (1, "tool_calls", None))
             name, arguments = calls[0]
@@ -141,6 +141,19 @@ class ConstrainedOutput(unittest.TestCase):
         self.assertLess(json.loads(self.guided(guided_json={"type": "integer", "minimum": 3, "maximum": 99})), 100)
         self.assertIn(self.guided(structured_outputs={"choice": ["x", "y"]}), ("x", "y"))
 
+    def test_a_stop_string_cuts_an_answer(self):
+        form = {"guided_regex": "[a-c]{40}"}
+        whole = self.guided(**form)
+        stopped = self.chat(extra_body=form, stop=whole[10:14]).choices[0]
+        self.assertEqual((stopped.message.content, stopped.finish_reason), (whole[:whole.index(whole[10:14])], "stop"))
+
+    def test_a_cached_prompt_changes_nothing(self):
+        form = {"guided_regex": "[a-z]{1,30}!"}
+        messages = [{"role": "user", "content": "Tell me of the sea. " * 40}]
+        answers = [self.client.chat.completions.create(model=MODEL, messages=messages, temperature=1.5, seed=3, max_tokens=50, extra_body=form) for _ in range(2)]
+        self.assertEqual(answers[0].choices[0].message.content, answers[1].choices[0].message.content)
+        self.assertGreater(answers[1].usage.prompt_tokens_details.cached_tokens, 0)
+
     def test_completions_have_forms_too(self):
         answer = self.client.completions.create(model=MODEL, prompt="1 + 1 =", max_tokens=20, temperature=1.5, extra_body={"guided_regex": "[0-9]{3}"})
         self.assertTrue(re.fullmatch("[0-9]{3}", answer.choices[0].text))
@@ -157,5 +170,41 @@ class ConstrainedOutput(unittest.TestCase):
             self.assertEqual(raised.exception.param, next(iter(fields)))
 
 
+class BrokenChains(unittest.TestCase):
+    """The same answers and log probabilities on any number of workers, with one that is killed in the middle of an object and comes back."""
+
+    @staticmethod
+    def answers(fleet, victim=None):
+        """[(text, log probabilities)] of two choices; the victim is killed when a third of the pieces has come."""
+        client = openai.OpenAI(base_url=fleet.url + "/v1", api_key="none", max_retries=0, timeout=PATIENCE_S)
+        format = {"type": "json_schema", "json_schema": {"name": "person", "schema": Person.model_json_schema()}}
+        texts, numbers, pieces = ["", ""], [[], []], 0
+        for chunk in client.chat.completions.create(model=MODEL, messages=ASK, response_format=format, temperature=1.5, max_tokens=200, seed=5, n=2, logprobs=True,
+                                                    top_logprobs=3, stream=True):
+            for choice in chunk.choices:
+                texts[choice.index] += choice.delta.content or ""
+                numbers[choice.index] += [(t.token, t.logprob, [(o.token, o.logprob) for o in t.top_logprobs]) for t in (choice.logprobs.content or [])] if choice.logprobs else []
+                pieces += bool(choice.delta.content)
+            if pieces >= 12 and victim is not None:
+                fleet.workers[victim].kill()
+                fleet.start_worker(victim)
+                victim = None
+        assert victim is None, "the answer was there before the worker was killed"
+        return list(zip(texts, numbers))
+
+    def test_a_kill_changes_nothing(self):
+        with Fleet(1, ["--model-name", MODEL, "--wire", "f32"]) as fleet:
+            whole = self.answers(fleet)
+            if not IS_QUICK:
+                self.assertEqual(self.answers(fleet, 0), whole)
+        for text, _ in whole:
+            Person.model_validate_json(text)
+        for workers in (2,) if IS_QUICK else (2, 3):
+            with Fleet(workers, ["--model-name", MODEL, "--wire", "f32"]) as fleet:
+                self.assertEqual(self.answers(fleet, workers - 1), whole)
+
+
 if __name__ == "__main__":
-    run_tests(sys.modules[__name__])
+    run_tests(sys.modules[__name__], sanitized=[
+        "ConstrainedOutput.test_parsed_answers_are_what_was_asked_for", "ConstrainedOutput.test_calls_that_are_forced_satisfy_the_schema",
+        "ConstrainedOutput.test_answers_to_random_schemas_validate", "ConstrainedOutput.test_what_cannot_be_followed_is_a_400_at_once", "BrokenChains"])
