@@ -3,12 +3,29 @@
 
 /* Elements with a schema of their own. */
 #define PREFIX_MAX 1000u
+/* Numbers of elements, for each number of those that "contains" counts. */
+#define COUNTED_STATES_MAX 20000u
 
 typedef struct array_shape {
     uint32_t prefix; /* elements that some schema speaks of by their place */
     uint32_t least, most;
     bool has_items;
+    const json_t *contained; /* some elements must satisfy it, so many at least; NULL: none must */
+    uint32_t contained_least;
 } array_shape;
+
+static void add_contained(const lh_schema_document *document, const json_t *schema,
+                          array_shape *of) {
+    const json_t *contained = json_object_get(schema, "contains");
+    uint32_t least = lh_schema_get_count(document, schema, "minContains", 1);
+    if (!contained || least == 0 || !lh_schema_check_keywords(document, contained))
+        return;
+    if (of->contained && of->contained != contained)
+        lh_schema_refuse(document, schema, "contains", LH_ERR_UNSUPPORTED,
+                         "is not supported twice for one array");
+    of->contained = contained;
+    of->contained_least = least > of->contained_least ? least : of->contained_least;
+}
 
 static array_shape shape_of(const lh_schema_values *values, const lh_schema_list *all) {
     const lh_schema_document *document = values->document;
@@ -25,6 +42,10 @@ static array_shape shape_of(const lh_schema_values *values, const lh_schema_list
         of.least = least > of.least ? least : of.least;
         of.most = most < of.most ? most : of.most;
         of.has_items |= json_object_get(schema, "items") != NULL;
+        add_contained(document, schema, &of);
+        if (of.contained && of.prefix > 0)
+            lh_schema_refuse(document, schema, "contains", LH_ERR_UNSUPPORTED,
+                             "is not supported together with 'prefixItems'");
     }
     return of;
 }
@@ -89,6 +110,69 @@ static lh_grammar_node elements(lh_schema_values *values, const lh_schema_list *
     return node;
 }
 
+/* ---- Elements of which some are counted. ---- */
+
+typedef struct counted {
+    lh_grammar *grammar;
+    const array_shape *shape;
+    lh_grammar_node any, wanted;
+    uint32_t numbers; /* more elements than this make no difference */
+    lh_grammar_rule first;
+} counted;
+
+static lh_grammar_rule counted_rule(const counted *of, uint32_t number, uint32_t found) {
+    uint32_t limited = number < of->numbers ? number : of->numbers;
+    return of->first + limited * (of->shape->contained_least + 1) + found;
+}
+
+static lh_grammar_node go_on(const counted *of, lh_grammar_node one, uint32_t number,
+                             uint32_t found) {
+    const lh_grammar_node nodes[] = {
+        number > 0 ? behind_comma(of->grammar, one) : one,
+        lh_grammar_call(of->grammar, counted_rule(of, number + 1, found))};
+    return lh_grammar_sequence(of->grammar, nodes, 2);
+}
+
+/* Behind `number` elements, of which `found` are counted. */
+static lh_grammar_node counted_node(const counted *of, uint32_t number, uint32_t found) {
+    const array_shape *shape = of->shape;
+    lh_grammar_node ways[3];
+    size_t count = 0;
+    if (number >= shape->least && found == shape->contained_least)
+        ways[count++] = lh_grammar_empty(of->grammar);
+    if (number < shape->most)
+        ways[count++] = go_on(of, of->any, number, found);
+    if (number < shape->most && found < shape->contained_least)
+        ways[count++] = go_on(of, of->wanted, number, found + 1);
+    return lh_grammar_choice(of->grammar, ways, count);
+}
+
+static lh_grammar_node counted_elements(lh_schema_values *values, const lh_schema_list *all,
+                                        const array_shape *shape) {
+    lh_schema_list rest = element(all, 0), wanted = rest;
+    counted of = {.grammar = values->document->grammar, .shape = shape};
+    of.numbers = shape->most < LH_GRAMMAR_UNBOUNDED ? shape->most : shape->least;
+    if (of.numbers == 0)
+        of.numbers = 1;
+    uint64_t states = (of.numbers + (uint64_t)1) * (shape->contained_least + (uint64_t)1);
+    if (states > COUNTED_STATES_MAX || !lh_schema_list_add(&wanted, shape->contained))
+        return lh_schema_refuse(values->document, all->schemas[0], "contains", LH_ERR_LIMIT,
+                                "has too many elements to count");
+    if (lh_schema_list_is_void(&wanted) || shape->contained_least > shape->most)
+        return lh_schema_nothing(values);
+    of.any = lh_schema_value_of(values, &rest);
+    of.wanted = lh_schema_value_of(values, &wanted);
+    for (uint64_t i = 0; i < states; i++) {
+        lh_grammar_rule rule = lh_grammar_declare(of.grammar, "", 0);
+        of.first = i == 0 ? rule : of.first;
+    }
+    for (uint32_t number = 0; number <= of.numbers; number++)
+        for (uint32_t found = 0; found <= shape->contained_least; found++)
+            lh_grammar_define(of.grammar, counted_rule(&of, number, found),
+                              counted_node(&of, number, found));
+    return lh_grammar_call(of.grammar, of.first);
+}
+
 lh_grammar_node lh_schema_array_add(lh_schema_values *values, const lh_schema_list *all) {
     lh_grammar *grammar = values->document->grammar;
     array_shape of = shape_of(values, all);
@@ -99,7 +183,9 @@ lh_grammar_node lh_schema_array_add(lh_schema_values *values, const lh_schema_li
         of.most = of.least > of.prefix ? of.least : of.prefix;
     if (of.least > of.most)
         return lh_schema_nothing(values);
-    const lh_grammar_node nodes[] = {lh_grammar_text(grammar, "["), elements(values, all, &of),
+    const lh_grammar_node nodes[] = {lh_grammar_text(grammar, "["),
+                                     of.contained ? counted_elements(values, all, &of)
+                                                  : elements(values, all, &of),
                                      lh_grammar_text(grammar, "]")};
     return lh_grammar_sequence(grammar, nodes, 3);
 }

@@ -15,7 +15,7 @@
 
 typedef enum keyword_use {
     HONOURED,
-    REFUSED,       /* but for true, which says nothing */
+    REFUSED,
     REFUSED_TRUE,  /* but for false, which says nothing */
     REFUSED_SHAPE, /* but for true and false */
 } keyword_use;
@@ -55,13 +55,13 @@ static const struct {
     {"unevaluatedProperties", REFUSED_SHAPE},
     {"unevaluatedItems", REFUSED_SHAPE},
     {"uniqueItems", REFUSED_TRUE},
-    {"not", REFUSED},
+    {"not", HONOURED},
     {"if", REFUSED},
-    {"contains", REFUSED},
-    {"minContains", REFUSED},
+    {"contains", HONOURED},
+    {"minContains", HONOURED},
     {"maxContains", REFUSED},
     {"additionalItems", REFUSED},
-    {"propertyNames", REFUSED},
+    {"propertyNames", HONOURED},
     {"dependentRequired", REFUSED},
     {"dependentSchemas", REFUSED},
     {"dependencies", REFUSED},
@@ -79,8 +79,7 @@ static size_t find_keyword(const char *name) {
 }
 
 static bool is_refused(keyword_use use, const json_t *value) {
-    return (use == REFUSED && !json_is_true(value)) ||
-           (use == REFUSED_TRUE && !json_is_false(value)) ||
+    return use == REFUSED || (use == REFUSED_TRUE && !json_is_false(value)) ||
            (use == REFUSED_SHAPE && !json_is_boolean(value));
 }
 
@@ -345,7 +344,7 @@ static unsigned type_of(const json_t *name) {
     return 0;
 }
 
-unsigned lh_schema_get_types(const lh_schema_document *document, const json_t *schema) {
+static unsigned named_types(const lh_schema_document *document, const json_t *schema) {
     const json_t *type = json_object_get(schema, "type");
     unsigned types = json_is_true(json_object_get(schema, "nullable")) ? LH_SCHEMA_NULL : 0;
     if (!type)
@@ -362,4 +361,24 @@ unsigned lh_schema_get_types(const lh_schema_document *document, const json_t *s
     if (count == 0)
         lh_schema_refuse(document, schema, "type", LH_ERR_INVALID, "must not be an empty list");
     return types;
+}
+
+/* What "not" takes away: it names types alone. Integers cannot be told from other numbers so. */
+static unsigned excluded_types(const lh_schema_document *document, const json_t *schema) {
+    const json_t *other = json_object_get(schema, "not");
+    if (!other || json_is_false(other))
+        return 0;
+    if (lh_schema_is_trivial(other))
+        return LH_SCHEMA_ANY;
+    unsigned types = json_object_get(other, "type") ? named_types(document, other) : 0;
+    bool is_half = (types & LH_SCHEMA_NUMBER) == LH_SCHEMA_INTEGER;
+    if (types == 0 || is_half || lh_schema_keywords(other) > 1)
+        lh_schema_refuse(document, schema, "not", LH_ERR_UNSUPPORTED,
+                         "is not supported but for a schema of types alone, \"integer\" not "
+                         "without \"number\"");
+    return types;
+}
+
+unsigned lh_schema_get_types(const lh_schema_document *document, const json_t *schema) {
+    return named_types(document, schema) & ~excluded_types(document, schema);
 }

@@ -61,7 +61,7 @@ typedef enum lh_schema_type {
     LH_SCHEMA_ANY = 127
 } lh_schema_type;
 
-/* What "type" (and OpenAPI's "nullable") allows. */
+/* What "type" (and OpenAPI's "nullable") allows, and "not" does not take away. */
 unsigned lh_schema_get_types(const lh_schema_document *document, const json_t *schema);
 /* true, or nothing but annotations. */
 bool lh_schema_is_trivial(const json_t *schema);

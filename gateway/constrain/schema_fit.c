@@ -2,6 +2,7 @@
 #include "gateway/constrain/schema_fit.h"
 
 #include "gateway/constrain/dfa.h"
+#include "gateway/constrain/schema_name.h"
 #include "gateway/constrain/schema_number.h"
 #include "gateway/constrain/schema_string.h"
 
@@ -90,8 +91,9 @@ static bool fits_in_place(check *of, const json_t *schema, const json_t *value) 
 static bool fits_array(check *of, const json_t *schema, const json_t *value) {
     const lh_schema_document *document = of->document;
     const json_t *first = lh_schema_get_list(document, schema, "prefixItems"),
-                 *items = json_object_get(schema, "items");
-    size_t size = json_array_size(value);
+                 *items = json_object_get(schema, "items"),
+                 *contained = json_object_get(schema, "contains");
+    size_t size = json_array_size(value), found = 0;
     if (size < lh_schema_get_count(document, schema, "minItems", 0) ||
         size > lh_schema_get_count(document, schema, "maxItems", UINT32_MAX))
         return false;
@@ -99,8 +101,9 @@ static bool fits_array(check *of, const json_t *schema, const json_t *value) {
         const json_t *one = i < json_array_size(first) ? json_array_get(first, i) : items;
         if (one && !fits(of, one, json_array_get(value, i)))
             return false;
+        found += contained && fits(of, contained, json_array_get(value, i));
     }
-    return true;
+    return !contained || found >= lh_schema_get_count(document, schema, "minContains", 1);
 }
 
 static bool fits_object(check *of, const json_t *schema, const json_t *value) {
@@ -123,6 +126,8 @@ static bool fits_object(check *of, const json_t *schema, const json_t *value) {
             return false;
     }
     json_object_foreach((json_t *)value, name, member) {
+        if (!lh_schema_name_fits(document, schema, name))
+            return false;
         const json_t *named = json_object_get(properties, name), *one = named ? named : others;
         if (one && !fits(of, one, member))
             return false;

@@ -4,6 +4,7 @@
 
 #include "gateway/constrain/dfa_rules.h"
 #include "gateway/constrain/regex.h"
+#include "gateway/constrain/schema_name.h"
 #include "gateway/constrain/schema_property.h"
 #include "gateway/constrain/text_product.h"
 
@@ -19,6 +20,7 @@ typedef struct object {
     lh_schema_properties properties;
     lh_grammar_node *members; /* [count] name and value; LH_GRAMMAR_FAILED: none may be written */
     size_t required;
+    uint32_t name_parts; /* those of a name's automaton, bit by bit, that all names must have */
     bool has_others;
     lh_grammar_rule other; /* a member that is not named */
     uint32_t counted_to;   /* a greater number of members makes no difference */
@@ -31,8 +33,10 @@ typedef struct object {
 static uint32_t kind_of_name(const void *context, uint32_t parts) {
     const object *of = context;
     bool is_named = of->properties.count > 0 && (parts & 1);
+    bool is_bad = (parts & of->name_parts) != of->name_parts;
+    parts &= ~of->name_parts;
     uint32_t matched = of->properties.count > 0 ? parts >> 1 : parts;
-    return is_named || (matched == 0 && !of->properties.has_others) ? 0 : matched + 1;
+    return is_named || is_bad || (matched == 0 && !of->properties.has_others) ? 0 : matched + 1;
 }
 
 static void read_patterns(const object *of, lh_grammar *scratch, lh_grammar_node *nodes) {
@@ -61,15 +65,18 @@ static lh_grammar_node all_names(const object *of, lh_grammar *scratch) {
     return node;
 }
 
-static void build_names(const object *of, lh_grammar *scratch, lh_dfa *dfa) {
+static void build_names(object *of, lh_grammar *scratch, lh_dfa *dfa) {
     const lh_schema_document *document = of->properties.document;
-    lh_grammar_node parts[LH_SCHEMA_PATTERNS_MAX + 1];
+    lh_grammar_node parts[LH_TEXT_PARTS_MAX];
     size_t count = 0;
     lh_error cause;
     if (of->properties.count > 0)
         parts[count++] = all_names(of, scratch);
     read_patterns(of, scratch, parts + count);
     count += of->properties.pattern_count;
+    of->name_parts = 0u - (1u << count);
+    lh_schema_names_add(document, of->properties.all, scratch, parts, LH_TEXT_PARTS_MAX, &count);
+    of->name_parts &= (1u << count) - 1;
     if (lh_schema_document_is_good(document) &&
         lh_text_product_build(scratch, parts, count, kind_of_name, of, document->work, dfa, &cause))
         lh_schema_refuse(document, of->properties.all->schemas[0], NULL, cause.status,
@@ -128,7 +135,9 @@ static void define_any_others(object *of) {
 static bool tells_names(const object *of) {
     lh_schema_list all = lh_schema_properties_of(&of->properties, NULL, 0);
     bool may_be_any = of->properties.has_others && !lh_schema_list_is_void(&all);
-    return of->properties.pattern_count > 0 || (of->properties.count > 0 && may_be_any);
+    bool are_bound = lh_schema_names_are_bound(of->properties.all);
+    return of->properties.pattern_count > 0 ||
+           ((of->properties.count > 0 || are_bound) && may_be_any);
 }
 
 static void add_others(object *of) {
@@ -181,8 +190,13 @@ static bool build_patterns(const object *of, lh_dfa *dfa) {
 }
 
 static lh_grammar_node member(object *of, const lh_schema_property *property, uint32_t matched) {
-    lh_schema_list all = lh_schema_properties_of(&of->properties, property->name, matched);
-    if (lh_schema_list_is_void(&all))
+    const lh_schema_properties *properties = &of->properties;
+    lh_schema_list all = lh_schema_properties_of(properties, property->name, matched);
+    bool is_void = lh_schema_list_is_void(&all);
+    for (size_t i = 0; i < properties->all->count && !is_void; i++)
+        is_void =
+            !lh_schema_name_fits(properties->document, properties->all->schemas[i], property->name);
+    if (is_void)
         return LH_GRAMMAR_FAILED;
     const lh_grammar_node nodes[] = {lh_json_member_name(of->grammar, "", property->name),
                                      lh_schema_value_of(of->values, &all)};

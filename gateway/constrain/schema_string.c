@@ -79,17 +79,40 @@ static uint32_t all_parts(const void *context, uint32_t parts) {
     return parts == *(const uint32_t *)context;
 }
 
-/* The texts that satisfy all conditions. False: refused. */
-static bool build_product(const lh_schema_document *document, const conditions *all,
-                          lh_grammar *scratch, lh_dfa *dfa) {
-    lh_grammar_node parts[LH_TEXT_PARTS_MAX];
+/* Each condition as a part, of which there are PATTERNS_MAX + 1 at most. */
+static uint32_t add_parts(const lh_schema_document *document, const conditions *all,
+                          lh_grammar *scratch, lh_grammar_node *parts) {
     uint32_t count = 0;
-    lh_error cause;
     for (; count < all->count && lh_schema_document_is_good(document); count++)
         parts[count] = read_pattern(document, &all->patterns[count], scratch, false);
     if (all->least > 0 || all->most < LH_GRAMMAR_UNBOUNDED)
         parts[count++] = lh_grammar_repeat(scratch, lh_grammar_class(scratch, NULL, 0, true),
                                            all->least, all->most);
+    return count;
+}
+
+void lh_schema_string_add_parts(const lh_schema_document *document, const json_t *schema,
+                                lh_grammar *grammar, lh_grammar_node *nodes, size_t max,
+                                size_t *count) {
+    conditions all = {.most = LH_GRAMMAR_UNBOUNDED};
+    collect(document, schema, &all);
+    if (!lh_schema_document_is_good(document))
+        return;
+    if (*count + all.count + 1 > max)
+        lh_schema_refuse(document, schema, NULL, LH_ERR_LIMIT,
+                         "asks for more than can be told of one text");
+    else if (all.least > all.most)
+        nodes[(*count)++] = lh_grammar_choice(grammar, NULL, 0);
+    else
+        *count += add_parts(document, &all, grammar, nodes + *count);
+}
+
+/* The texts that satisfy all conditions. False: refused. */
+static bool build_product(const lh_schema_document *document, const conditions *all,
+                          lh_grammar *scratch, lh_dfa *dfa) {
+    lh_grammar_node parts[LH_TEXT_PARTS_MAX];
+    lh_error cause;
+    uint32_t count = add_parts(document, all, scratch, parts);
     const uint32_t wanted = (1u << count) - 1;
     if (lh_schema_document_is_good(document) &&
         lh_text_product_build(scratch, parts, count, all_parts, &wanted, document->work, dfa,

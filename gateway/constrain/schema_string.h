@@ -11,6 +11,11 @@
 /* A string with its quotes for which all schemas hold. Failures stick in the grammar. */
 lh_grammar_node lh_schema_string_add(const lh_schema_document *document, const lh_json_rules *rules,
                                      const lh_schema_list *all);
+/* Appends what one schema asks of a text, without its quotes, as nodes of `grammar`, to
+ * nodes[*count], which has room for `max`. */
+void lh_schema_string_add_parts(const lh_schema_document *document, const json_t *schema,
+                                lh_grammar *grammar, lh_grammar_node *nodes, size_t max,
+                                size_t *count);
 /* Whether a text satisfies one schema's keywords; false after a failure, too. */
 bool lh_schema_string_fits(const lh_schema_document *document, const json_t *schema,
                            const json_t *text);

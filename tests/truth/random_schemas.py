@@ -28,7 +28,7 @@ class RandomSchemas:
         kinds = [self.null, self.boolean, self.integer, self.number, self.string, self.enumeration, self.constant]
         if depth > 0:
             kinds += [self.array, self.array, self.tuple, self.object, self.object, self.object, self.union, self.merged, self.reference, self.typed, self.map,
-                      self.tree, self.patterned]
+                      self.tree, self.patterned, self.named, self.containing, self.without]
         schema, values = self.random.choice(kinds)(depth - 1)
         return {**self.random.choice(ANNOTATIONS), **schema}, values[:6]
 
@@ -169,6 +169,24 @@ class RandomSchemas:
             schema["patternProperties"]["^y"] = two
             return schema, [{}, {"x-a": values[0], "y-b": others[0]}, {"id": others[-1], "y": others[0], "x-zz": values[-1]}]
         return schema, [{}, {"x-a": values[0]}, {"id": others[0], "x-bc": values[-1], "x-d": values[0]}]
+
+    def named(self, depth):
+        values, instances = self.schema(depth)
+        names, found = self.random.choice((({"pattern": "^[a-c]+$", "maxLength": 3}, ("a", "abc")), ({"enum": ["x y", "line\nfeed", "q"]}, ("x y", "q")),
+                                           ({"minLength": 2}, ("\u00e4\u00f6", "abcd")), ({"format": "date"}, ("2024-02-29",))))
+        return {"type": "object", "additionalProperties": values, "propertyNames": names}, [{}, {name: self.random.choice(instances) for name in found}]
+
+    def containing(self, depth):
+        most, wanted = self.random.randint(1, 4), self.random.randint(0, 2)
+        schema = {"type": "array", "items": {"type": ["integer", "string"]}, "contains": {"type": "integer", "minimum": 10}, "minContains": wanted}
+        if self.random.random() < 0.5:
+            schema["maxItems"] = most + wanted
+        return schema, [[10] * wanted, ["a", 3][:most] + [10, 11][:wanted], [99] * wanted + ["z"]]
+
+    def without(self, depth):
+        schema, values = self.union(depth)
+        kept = [value for value in values if not isinstance(value, str) and value is not None]
+        return {"anyOf": [*schema["anyOf"], {"type": "boolean"}], "not": {"type": ["string", "null"]}}, [*kept, True]
 
     def union(self, depth):
         parts = [self.schema(depth) for _ in range(self.random.randint(1, 4))]

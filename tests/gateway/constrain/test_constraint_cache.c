@@ -146,7 +146,7 @@ static void what_is_wrong_is_told(void **state) {
         lh_status status;
         const char *message;
     } cases[] = {
-        {LH_CONSTRAINT_SCHEMA, "{'not':{}}", LH_ERR_UNSUPPORTED, "#: 'not' is not supported"},
+        {LH_CONSTRAINT_SCHEMA, "{'if':{}}", LH_ERR_UNSUPPORTED, "#: 'if' is not supported"},
         {LH_CONSTRAINT_REGEX, "'('", LH_ERR_INVALID, "character"},
         {LH_CONSTRAINT_REGEX, "1", LH_ERR_INVALID, "must be a string"},
         {LH_CONSTRAINT_GBNF, "'root = 1'", LH_ERR_INVALID, ""},
@@ -157,9 +157,9 @@ static void what_is_wrong_is_told(void **state) {
         {LH_CONSTRAINT_TAGS, "{'structures':[{}],'triggers':['']}", LH_ERR_INVALID, "'triggers'"},
         {LH_CONSTRAINT_TAGS, "{'structures':[{}],'triggers':['a']}", LH_ERR_INVALID, "'begin'"},
         {LH_CONSTRAINT_CALLS,
-         "{'calls':[{'name':'f','schema':{}},{'name':'g','schema':{'properties':{'a':{'not':1}}}}]"
+         "{'calls':[{'name':'f','schema':{}},{'name':'g','schema':{'properties':{'a':{'if':1}}}}]"
          "}",
-         LH_ERR_UNSUPPORTED, "function 'g': #/properties/a: 'not' is not supported"},
+         LH_ERR_UNSUPPORTED, "function 'g': #/properties/a: 'if' is not supported"},
         {LH_CONSTRAINT_TAGS, "{'structures':[{'begin':'b','schema':{},'end':''}],'triggers':['a']}",
          LH_ERR_INVALID, "must begin with one of"},
     };

@@ -363,14 +363,71 @@ static void references_are_followed_and_may_recur(void **state) {
     refuse("{\"items\": {\"$ref\": 1}}", LH_ERR_INVALID, "#/items: '$ref' must be a string");
 }
 
+static void not_takes_types_away(void **state) {
+    (void)state;
+    check("{\"not\": {\"type\": [\"string\", \"number\"]}}", TEXTS("null", "true", "[1]"),
+          TEXTS("\"\"", "1", "1.5"));
+    check("{\"type\": [\"integer\", \"null\"], \"not\": {\"type\": \"null\"}}", TEXTS("1"),
+          TEXTS("null", "1.5"));
+    check("{\"anyOf\": [{\"const\": 1}, {\"const\": 2, \"not\": {}}]}", TEXTS("1"), TEXTS("2"));
+    check("{\"enum\": [1, \"a\"], \"not\": {\"type\": \"number\"}}", TEXTS("\"a\""), TEXTS("1"));
+    check("{\"const\": 1, \"not\": false}", TEXTS("1"), TEXTS("2"));
+    refuse("{\"not\": true}", LH_ERR_INVALID, "no text");
+    refuse("{\"items\": {\"not\": {\"const\": 1}}}", LH_ERR_UNSUPPORTED,
+           "#/items: 'not' is not supported but for");
+    refuse("{\"not\": {\"type\": \"integer\"}}", LH_ERR_UNSUPPORTED, "#: 'not'");
+    refuse("{\"not\": {\"type\": \"string\", \"maxLength\": 1}}", LH_ERR_UNSUPPORTED, "#: 'not'");
+}
+
+static void some_elements_are_counted(void **state) {
+    (void)state;
+    check("{\"items\": {\"type\": \"integer\"}, \"contains\": {\"minimum\": 5}, \"type\": "
+          "\"array\"}",
+          TEXTS("[5]", "[1, 7, 2]", "[1, 2, 3, 9]"), TEXTS("[]", "[1, 2]", "[5, \"\"]"));
+    check("{\"contains\": {\"const\": 1}, \"minContains\": 2, \"maxItems\": 3, \"minItems\": 3, "
+          "\"type\": \"array\"}",
+          TEXTS("[1, 1, 1]", "[1, null, 1]", "[{}, 1, 1]"),
+          TEXTS("[1, 1]", "[1, 2, 3]", "[1, 1, 2, 2]"));
+    check("{\"contains\": {\"const\": 1}, \"minContains\": 0, \"type\": \"array\"}",
+          TEXTS("[]", "[2]"), TEXTS("{}"));
+    check("{\"enum\": [[], [1], [2, 1]], \"contains\": {\"const\": 1}}", TEXTS("[1]", "[2, 1]"),
+          TEXTS("[]"));
+    refuse("{\"type\": \"array\", \"contains\": {}, \"maxItems\": 0}", LH_ERR_INVALID, "no text");
+    refuse("{\"type\": \"array\", \"contains\": {\"const\": 1}, \"prefixItems\": [{}]}",
+           LH_ERR_UNSUPPORTED, "#: 'contains' is not supported together");
+    refuse("{\"type\": \"array\", \"contains\": {\"const\": 1}, \"minItems\": 100000}",
+           LH_ERR_LIMIT, "#: 'contains' has too many");
+}
+
+static void names_of_members_are_bound(void **state) {
+    (void)state;
+    check("{\"type\": \"object\", \"propertyNames\": {\"pattern\": \"^[a-z]+$\", \"maxLength\": "
+          "3}, \"additionalProperties\": {\"type\": \"null\"}}",
+          TEXTS("{}", "{\"ab\": null}", "{\"abc\": null, \"x\": null}"),
+          TEXTS("{\"abcd\": null}", "{\"A\": null}", "{\"\": null}"));
+    check("{\"type\": \"object\", \"propertyNames\": {\"enum\": [\"a\", \"b\", 1]}}",
+          TEXTS("{}", "{\"a\": 1, \"b\": []}"), TEXTS("{\"c\": 1}", "{\"1\": 1}"));
+    check("{\"type\": \"object\", \"properties\": {\"a\": {}, \"bb\": {}}, \"propertyNames\": "
+          "{\"maxLength\": 1}}",
+          TEXTS("{}", "{\"a\": 1}"), TEXTS("{\"bb\": 1}", "{\"c\": 1}"));
+    check("{\"type\": \"object\", \"propertyNames\": false}", TEXTS("{}"), TEXTS("{\"a\": 1}"));
+    check("{\"type\": \"object\", \"patternProperties\": {\"^x\": {\"const\": 1}}, "
+          "\"propertyNames\": {\"minLength\": 2}}",
+          TEXTS("{}", "{\"xy\": 1}"), TEXTS("{\"x\": 1}", "{\"yy\": 1}"));
+    check("{\"enum\": [{\"a\": 1}, {\"bc\": 1}], \"propertyNames\": {\"const\": \"a\"}}",
+          TEXTS("{\"a\": 1}"), TEXTS("{\"bc\": 1}"));
+    refuse("{\"type\": \"object\", \"required\": [\"bb\"], \"propertyNames\": {\"maxLength\": 1}}",
+           LH_ERR_INVALID, "no text");
+    refuse("{\"type\": \"object\", \"propertyNames\": {\"anyOf\": [{}]}}", LH_ERR_UNSUPPORTED,
+           "#: 'propertyNames' is followed with");
+}
+
 static void what_cannot_be_followed_is_refused_by_name(void **state) {
     (void)state;
     static const char *const keywords[] = {
-        "\"not\": {}",
-        "\"if\": {}",
-        "\"contains\": {}",
+        "\"if\": true",
+        "\"maxContains\": 1",
         "\"uniqueItems\": true",
-        "\"propertyNames\": {}",
         "\"dependentRequired\": {}",
         "\"dependentSchemas\": {}",
         "\"dependencies\": {}",
@@ -477,6 +534,9 @@ int main(void) {
         cmocka_unit_test(elements_are_counted),
         cmocka_unit_test(alternatives_and_parts_combine),
         cmocka_unit_test(references_are_followed_and_may_recur),
+        cmocka_unit_test(not_takes_types_away),
+        cmocka_unit_test(some_elements_are_counted),
+        cmocka_unit_test(names_of_members_are_bound),
         cmocka_unit_test(what_cannot_be_followed_is_refused_by_name),
         cmocka_unit_test(schemas_have_bounds),
         cmocka_unit_test(missing_memory_is_an_error),
