@@ -82,7 +82,7 @@ class Places(unittest.TestCase):
 
 def manifest(epoch, step):
     """Of a step without rows, for the last worker of a chain."""
-    payload = struct.pack("<IIQIIIIIIIII", 6, epoch, step, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+    payload = struct.pack("<IIQIIIIIIIII", 7, epoch, step, 0, 0, 0, 0, 0, 0, 0, 0, 0)
     head = struct.pack("<III", 1, len(payload), crc32c(payload))
     return head + struct.pack("<I", crc32c(head)) + payload
 
