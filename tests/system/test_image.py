@@ -2,8 +2,11 @@
 other by name, fetch weights and answer as programs of this machine do. Skipped where no Docker engine answers."""
 
 import json
+import os
 import pathlib
+import subprocess
 import sys
+import tempfile
 import unittest
 import urllib.request
 
@@ -63,6 +66,46 @@ class Image(unittest.TestCase):
         with Fleet(workers=1) as fleet:
             fleet.wait_ready()
             self.assertEqual(answer, complete(fleet.url))
+
+
+@unittest.skipUnless(os.environ.get("LONGHAUL_TEST_THOROUGH"), "LONGHAUL_TEST_THOROUGH is not set")
+class ImageForArm(unittest.TestCase):
+    """Built across; its programs run under the emulator with the libraries of the image alone."""
+
+    @classmethod
+    def setUpClass(cls):
+        subprocess.run([containers.ROOT / "deploy" / "install-packages", "qemu-user"], check=True)
+        cls.image = subprocess.run([containers.ROOT / "deploy" / "docker" / "aarch64", "longhaul-test-aarch64"], check=True, stdout=subprocess.PIPE,
+                                   text=True).stdout.strip()
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.folder.cleanup)
+        container = containers.docker("create", cls.image).stdout.strip()
+        try:
+            archive = subprocess.run(["docker", "export", container], check=True, capture_output=True).stdout
+        finally:
+            containers.docker("rm", container)
+        subprocess.run(["tar", "-x", "-C", cls.folder.name], input=archive, check=True)
+
+    def ask(self, program, *words):
+        root = pathlib.Path(self.folder.name)
+        return subprocess.run(["qemu-aarch64", "-L", root, root / "usr" / "bin" / program, *words], capture_output=True, text=True, timeout=60)
+
+    def test_it_says_what_it_is_for(self):
+        seen = json.loads(containers.docker("image", "inspect", self.image).stdout)[0]
+        self.assertEqual((seen["Architecture"], seen["Config"]["User"]), ("arm64", "10001:10001"))
+        self.assertEqual(seen["Config"]["Cmd"], ["longhaul-gateway", "--help"])
+        self.assertIn("PATH=/usr/bin", seen["Config"]["Env"])
+        self.assertLessEqual(seen["Size"], SIZE_BYTES_MAX)
+
+    def test_its_programs_start(self):
+        for program in ("longhaul-gateway", "longhaul-worker", "longhaul-link"):
+            done = self.ask(program, "--version")
+            self.assertEqual((done.returncode, done.stderr), (0, ""), program)
+            self.assertIn(program, done.stdout)
+
+    def test_it_names_the_licences(self):
+        for package in ("longhaul", "libssl3", "libnghttp2-14", "libc6"):
+            self.assertTrue((pathlib.Path(self.folder.name) / "usr" / "share" / "doc" / package / "copyright").exists(), package)
 
 
 if __name__ == "__main__":
