@@ -7,6 +7,7 @@
 #include "common/config/config.h"
 #include "common/net/service_manager.h"
 #include "common/sandbox/sandbox.h"
+#include "gateway/anthropic/anthropic.h"
 #include "gateway/auth/authenticator.h"
 #include "gateway/cli/commands.h"
 #include "gateway/cli/model_choice.h"
@@ -250,6 +251,7 @@ static lh_status start_api(gateway *g, lh_error *error) {
     config.cors_origins = g->settings.cors_origin;
     config.traces = g->traces;
     config.responses = &lh_responses;
+    config.messages = &lh_anthropic;
     config.authenticator = g->authenticator;
     raise_descriptor_limit(g);
     return lh_openai_api_open(&config, g->engine, &g->model.served, &g->api, error);

@@ -4,12 +4,14 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/random_id.h"
+#include "gateway/auth/api_key.h"
 #include "gateway/openai/answer.h"
 #include "gateway/openai/cors.h"
 #include "gateway/openai/lookup.h"
 #include "gateway/openai/reading_job.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -36,6 +38,37 @@ typedef struct call {
     lh_openai_reading_job *reading;
     size_t unknown_fields;
 } call;
+
+/* ---- In whose words. ---- */
+
+/* What the route wants to be read of a body; of an action that reads one. */
+static lh_openai_reading_goal goal_of(lh_openai_action action) {
+    switch (action) {
+    case LH_OPENAI_POST_COMPLETION:
+        return LH_READING_COMPLETIONS;
+    case LH_OPENAI_POST_RESPONSE:
+        return LH_READING_RESPONSES;
+    case LH_OPENAI_POST_MESSAGE:
+        return LH_READING_MESSAGES;
+    case LH_OPENAI_POST_COUNT:
+        return LH_READING_COUNT;
+    case LH_OPENAI_POST_TEMPLATE:
+        return LH_READING_TEMPLATE;
+    case LH_OPENAI_POST_TOKENIZE:
+        return LH_READING_TOKENIZE;
+    case LH_OPENAI_POST_DETOKENIZE:
+        return LH_READING_DETOKENIZE;
+    default:
+        return LH_READING_CHAT;
+    }
+}
+
+/* NULL: no route is known, so the words are ours. */
+static const lh_openai_dialect *dialect_of(const call *c) {
+    return c->routed ? lh_openai_dialect_of(c->service,
+                                            lh_openai_reading_endpoint(goal_of(c->route.action)))
+                     : NULL;
+}
 
 /* ---- What is left. ---- */
 
@@ -71,6 +104,9 @@ static void add_rate_limits(call *c, lh_http_reply *reply) {
 static void add_headers(call *c, lh_http_reply *reply) {
     double elapsed_ms = (double)(lh_clock_us() - c->begun_us) / 1000;
     lh_http_reply_add(reply, "x-request-id", "%s", c->id);
+    const lh_openai_dialect *dialect = dialect_of(c);
+    if (dialect && dialect->id_header)
+        lh_http_reply_add(reply, dialect->id_header, "%s", c->id);
     lh_http_reply_add(reply, "openai-processing-ms", "%.0f", elapsed_ms);
     lh_http_reply_add(reply, "Server-Timing", "total;dur=%.1f", elapsed_ms);
     lh_http_reply_add(reply, "X-Content-Type-Options", "nosniff");
@@ -81,35 +117,6 @@ static void add_headers(call *c, lh_http_reply *reply) {
                             c->is_preflight ? c->route.methods : NULL, reply);
     if (c->service && c->service->draining)
         reply->close = true; /* so that its next request goes to another server */
-}
-
-/* What the route wants to be read of a body; of an action that reads one. */
-static lh_openai_reading_goal goal_of(lh_openai_action action) {
-    switch (action) {
-    case LH_OPENAI_POST_COMPLETION:
-        return LH_READING_COMPLETIONS;
-    case LH_OPENAI_POST_RESPONSE:
-        return LH_READING_RESPONSES;
-    case LH_OPENAI_POST_MESSAGE:
-        return LH_READING_MESSAGES;
-    case LH_OPENAI_POST_COUNT:
-        return LH_READING_COUNT;
-    case LH_OPENAI_POST_TEMPLATE:
-        return LH_READING_TEMPLATE;
-    case LH_OPENAI_POST_TOKENIZE:
-        return LH_READING_TOKENIZE;
-    case LH_OPENAI_POST_DETOKENIZE:
-        return LH_READING_DETOKENIZE;
-    default:
-        return LH_READING_CHAT;
-    }
-}
-
-/* NULL: no route is known, so the words are ours. */
-static const lh_openai_dialect *dialect_of(const call *c) {
-    return c->routed ? lh_openai_dialect_of(c->service,
-                                            lh_openai_reading_endpoint(goal_of(c->route.action)))
-                     : NULL;
 }
 
 static lh_http_progress reply_error(call *c, const lh_openai_error *error, lh_http_reply *reply) {
@@ -249,6 +256,19 @@ static bool is_coded_as(const lh_http_request *request, const char *name) {
     return strcasecmp(coding ? coding : "identity", name) == 0;
 }
 
+/* Anthropic's clients show their key under a name of its own. */
+static bool open_ticket(call *c, const lh_http_request *request) {
+    const char *shown = lh_http_request_header(request, "Authorization");
+    const char *key = shown ? NULL : lh_http_request_header(request, "x-api-key");
+    char as_bearer[LH_API_KEY_BYTES + sizeof "Bearer "];
+    int length = snprintf(as_bearer, sizeof as_bearer, "Bearer %s", key ? key : "");
+    bool fits = (size_t)length < sizeof as_bearer;
+    bool open = lh_ticket_open(c->service->config.authenticator, key && fits ? as_bearer : shown,
+                               time(NULL), &c->ticket);
+    explicit_bzero(as_bearer, sizeof as_bearer);
+    return open;
+}
+
 /* Everything that the headers alone decide. Fills c->refusal. */
 static void check_headers(call *c, const lh_http_request *request) {
     lh_openai_error error;
@@ -256,9 +276,7 @@ static void check_headers(call *c, const lh_http_request *request) {
     c->is_gzip = is_coded_as(request, "gzip");
     c->origin = lh_cors_match(c->service->config.cors_origins, request);
     c->is_preflight = c->routed && lh_cors_is_preflight(c->origin, request);
-    const char *shown = lh_http_request_header(request, "Authorization");
-    if (!c->route.is_public && !c->is_preflight &&
-        !lh_ticket_open(c->service->config.authenticator, shown, time(NULL), &c->ticket))
+    if (!c->route.is_public && !c->is_preflight && !open_ticket(c, request))
         lh_openai_refuse(&c->refusal, 401, NULL, "invalid_api_key",
                          "The API key is missing, wrong or expired.");
     else if (!c->routed)

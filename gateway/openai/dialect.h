@@ -15,6 +15,8 @@
 struct lh_openai_dialect {
     lh_openai_endpoint endpoint;
     const char *id_prefix; /* of its answers: "chatcmpl-" */
+    const char *id_header; /* in which replies tell their request's id, too; NULL: x-request-id is
+                              all that its clients look for */
 
     /* As lh_openai_request_parse, which reads chat and completions. */
     bool (*parse)(json_t *body, lh_openai_endpoint endpoint, const lh_openai_limits *limits,

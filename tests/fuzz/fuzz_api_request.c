@@ -2,6 +2,7 @@
  * the documented ranges; what is refused is the caller's fault (never a 500), and its error must be
  * JSON itself. */
 #include "common/json/json_object.h"
+#include "gateway/anthropic/message_request.h"
 #include "gateway/openai/request.h"
 #include "gateway/responses/responses_request.h"
 
@@ -88,6 +89,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     try_endpoint(body, LH_OPENAI_CHAT, lh_openai_request_parse);
     try_endpoint(body, LH_OPENAI_COMPLETIONS, lh_openai_request_parse);
     try_endpoint(body, LH_OPENAI_RESPONSES, lh_responses_request_parse);
+    try_endpoint(body, LH_OPENAI_MESSAGES, lh_anthropic_request_parse);
     json_decref(body);
     return 0;
 }

@@ -3,6 +3,7 @@
  * ends. */
 #include "common/base/clock.h"
 #include "common/base/options.h"
+#include "gateway/anthropic/anthropic.h"
 #include "gateway/openai/api.h"
 #include "gateway/responses/responses.h"
 #include "tests/gateway/support/scripted_engine.h"
@@ -75,6 +76,7 @@ static lh_openai_api_config make_config(const tool_options *options,
     config.keep_alive_ms = (uint32_t)options->keep_alive_ms;
     config.authenticator = authenticator;
     config.responses = &lh_responses;
+    config.messages = &lh_anthropic;
     config.limits.strict = options->strict_params;
     config.limits.keeps_thoughts = options->keeps_thoughts;
     config.logits_digest = options->logits_digest;

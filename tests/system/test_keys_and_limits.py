@@ -92,7 +92,9 @@ class Doors(KeyedTest):
         for value, status in (("Bearer key-a", 200), ("bearer key-a", 200), ("Bearer  key-a", 200), ("Bearer key-A", 401), ("Basic key-a", 401),
                               ("key-a", 401), ("Bearer key-a, Bearer key-r", 401), ("Bearer", 401), ("Bearerkey-a", 401)):
             self.assertEqual(ask(self.port, "GET", "/v1/models", None, (("Authorization", value),)).status, status, value)
-        for headers in ((("X-Api-Key", "key-a"),), (("Proxy-Authorization", "Bearer key-a"),), (("Cookie", "Authorization=Bearer key-a"),)):
+        for value, status in (("key-a", 200), ("key-A", 401), ("Bearer key-a", 401), ("", 401), ("k" * 300, 401)):
+            self.assertEqual(ask(self.port, "GET", "/v1/models", None, (("X-Api-Key", value),)).status, status, value)
+        for headers in ((("X-Api-Key", "key-a"), ("Authorization", "Bearer key-A")), (("Proxy-Authorization", "Bearer key-a"),), (("Cookie", "Authorization=Bearer key-a"),)):
             self.assertEqual(ask(self.port, "GET", "/v1/models", None, headers).status, 401, headers)
 
     def test_operators_routes_want_more(self):

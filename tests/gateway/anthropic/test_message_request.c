@@ -1,0 +1,184 @@
+/* Bodies of /v1/messages: what is refused and by which name, and which conversation blocks become.
+ */
+#include "gateway/anthropic/message_request.h"
+#include "tests/support/failing_malloc.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const lh_openai_limits limits = {
+    .model = "tiny", .vocabulary = 288, .sequences_max = 48, .sampling = &lh_sampling_api_defaults};
+
+/* ' for ". */
+static json_t *json_of(const char *text) {
+    char *copy = strdup(text);
+    for (char *at = copy; *at; at++)
+        if (*at == '\'')
+            *at = '"';
+    json_t *body = json_loads(copy, 0, NULL);
+    assert_non_null(body);
+    free(copy);
+    return body;
+}
+
+static bool parse(const char *text, lh_openai_request *request, lh_openai_error *error) {
+    return lh_anthropic_request_parse(json_of(text), LH_OPENAI_MESSAGES, &limits, request, error);
+}
+
+#define WITH(fields)       "{'messages':[{'role':'user','content':'x'}]," fields "}"
+#define BLOCK(role, block) "{'messages':[{'role':'" role "','content':[" block "]}]}"
+#define F                  "{'name':'f','input_schema':{'type':'object'}}"
+
+static const struct {
+    const char *body, *param; /* param NULL: it is taken */
+} rows[] = {
+    {"{}", "messages"},
+    {"{'messages':[]}", "messages"},
+    {"{'messages':5}", "messages"},
+    {"{'messages':[5]}", "messages[0]"},
+    {"{'messages':[{'content':'x'}]}", "messages[0].role"},
+    {"{'messages':[{'role':'robot','content':'x'}]}", "messages[0].role"},
+    {"{'messages':[{'role':'user'}]}", "messages[0].content"},
+    {"{'messages':[{'role':'user','content':5}]}", "messages[0].content"},
+    {"{'messages':[{'role':'user','content':[]}]}", "messages"},
+    {BLOCK("user", "5"), "messages[0].content[0].type"},
+    {BLOCK("user", "{'type':'text'}"), "messages[0].content[0].text"},
+    {BLOCK("user", "{'type':'text','text':'x','cache_control':{}}"), NULL},
+    {BLOCK("user", "{'type':'image','source':{}}"), "messages[0].content[0].type"},
+    {BLOCK("user", "{'type':'tool_use','id':'c','name':'f','input':{}}"),
+     "messages[0].content[0].type"},
+    {BLOCK("assistant", "{'type':'tool_result','tool_use_id':'c'}"), "messages[0].content[0].type"},
+    {BLOCK("assistant", "{'type':'redacted_thinking','data':'x'}"), "messages[0].content[0].type"},
+    {BLOCK("assistant", "{'type':'thinking','signature':''}"), "messages[0].content[0].thinking"},
+    {BLOCK("assistant", "{'type':'tool_use','name':'f','input':{}}"), "messages[0].content[0].id"},
+    {BLOCK("assistant", "{'type':'tool_use','id':'c','name':'a b','input':{}}"),
+     "messages[0].content[0].name"},
+    {BLOCK("assistant", "{'type':'tool_use','id':'c','name':'f','input':'{}'}"),
+     "messages[0].content[0].input"},
+    {BLOCK("assistant", "{'type':'tool_use','id':'c','name':'f'}"), "messages[0].content[0].input"},
+    {BLOCK("user", "{'type':'tool_result'}"), "messages[0].content[0].tool_use_id"},
+    {BLOCK("user", "{'type':'tool_result','tool_use_id':'c','content':[{'type':'image'}]}"),
+     "messages[0].content[0].content[0]"},
+    {BLOCK("user", "{'type':'tool_result','tool_use_id':'c'}"), NULL},
+    {WITH("'system':5"), "system"},
+    {WITH("'system':[{'type':'image'}]"), "system[0]"},
+    {WITH("'max_tokens':0"), "max_tokens"},
+    {WITH("'max_tokens':1,'n':3"), NULL}, /* nobody knows it here */
+    {WITH("'stop_sequences':['']"), "stop_sequences[0]"},
+    {WITH("'stop_sequences':5"), "stop_sequences"},
+    {WITH("'metadata':{'user_id':null}"), NULL},
+    {WITH("'metadata':{'user_id':5}"), "metadata.user_id"},
+    {WITH("'service_tier':'priority'"), "service_tier"},
+    {WITH("'thinking':{}"), "thinking.type"},
+    {WITH("'thinking':{'type':'enabled','budget_tokens':0}"), "thinking.budget_tokens"},
+    {WITH("'thinking':{'type':'between_tools'}"), "thinking.type"},
+    {WITH("'output_config':{'effort':'tiny'}"), "output_config.effort"},
+    {WITH("'output_config':{'format':{'type':'json_schema'}}"), "output_config.format.schema"},
+    {WITH("'output_config':{'format':{'type':'json_schema','schema':{}}}"), NULL},
+    {WITH("'container':'c'"), "container"},
+    {WITH("'mcp_servers':[5]"), "mcp_servers"},
+    {WITH("'tools':[" F "]"), NULL},
+    {WITH("'tools':[{'type':'custom','name':'f'}]"), NULL},
+    {WITH("'tools':[{'type':'bash_20250124','name':'bash'}]"), "tools[0]"},
+    {WITH("'tools':[{'name':'f','input_schema':5}]"), "tools[0].input_schema"},
+    {WITH("'tools':[" F "],'tool_choice':{'type':'tool'}"), "tool_choice.name"},
+    {WITH("'tools':[" F "],'tool_choice':{'type':'tool','name':'g'}"), "tool_choice"},
+    {WITH("'tools':[" F "],'tool_choice':{'type':'all'}"), "tool_choice.type"},
+    {WITH("'tools':[" F "],'tool_choice':'auto'"), "tool_choice"},
+    {WITH("'tool_choice':{'type':'any'}"), "tool_choice"},
+};
+
+static void wrong_bodies_are_refused_by_name(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        lh_openai_request request;
+        lh_openai_error error;
+        bool taken = parse(rows[i].body, &request, &error);
+        if (taken != !rows[i].param)
+            print_error("%s: %s\n", rows[i].body, error.message);
+        assert_int_equal(taken, !rows[i].param);
+        if (!taken)
+            assert_string_equal(error.param, rows[i].param);
+        lh_openai_request_reset(&request);
+    }
+}
+
+static const char whole[] =
+    "{'system':[{'type':'text','text':'Be'},{'type':'text','text':'brief.'}],"
+    "'thinking':{'type':'disabled'},'stop_sequences':['a'],'messages':["
+    "{'role':'user','content':[{'type':'text','text':'a'},{'type':'text','text':'b'}]},"
+    "{'role':'assistant','content':[{'type':'thinking','thinking':'Hm','signature':''},"
+    "{'type':'text','text':'Wait.'},{'type':'tool_use','id':'c1','name':'f','input':{'x':1}},"
+    "{'type':'tool_use','id':'c2','name':'f','input':{}}]},"
+    "{'role':'user','content':[{'type':'tool_result','tool_use_id':'c1','content':'one'},"
+    "{'type':'tool_result','tool_use_id':'c2','content':[{'type':'text','text':'2'}]},"
+    "{'type':'text','text':'So?'}]},{'role':'assistant','content':'Well'}],"
+    "'tools':[" F "],'tool_choice':{'type':'any','disable_parallel_tool_use':true}}";
+
+static void blocks_become_one_conversation(void **state) {
+    (void)state;
+    static const struct {
+        const char *role, *content, *thought;
+        size_t calls;
+    } wanted[] = {{"system", "Be\nbrief.", NULL, 0},
+                  {"user", "a\nb", NULL, 0},
+                  {"assistant", "Wait.", "Hm", 2},
+                  {"tool", "one", NULL, 0},
+                  {"tool", "2", NULL, 0},
+                  {"user", "So?", NULL, 0},
+                  {"assistant", "Well", NULL, 0}};
+    lh_openai_request request;
+    lh_openai_error error;
+    assert_true(parse(whole, &request, &error));
+    assert_int_equal(request.message_count, sizeof wanted / sizeof *wanted);
+    for (size_t i = 0; i < request.message_count; i++) {
+        const lh_chat_message *got = &request.messages[i];
+        assert_string_equal(got->role, wanted[i].role);
+        assert_int_equal(got->content_length, strlen(wanted[i].content));
+        assert_memory_equal(got->content, wanted[i].content, got->content_length);
+        assert_int_equal(got->thought_length, wanted[i].thought ? strlen(wanted[i].thought) : 0);
+        assert_int_equal(json_array_size(got->tool_calls), wanted[i].calls);
+    }
+    const json_t *called =
+        json_object_get(json_array_get(request.messages[2].tool_calls, 0), "function");
+    assert_string_equal(json_string_value(json_object_get(called, "arguments")), "{\"x\":1}");
+    assert_string_equal(json_string_value(request.reasoning_effort), "none");
+    assert_true(request.continues_last_message && !request.has_answer_head);
+    assert_int_equal(request.tools.choice, LH_TOOL_CHOICE_REQUIRED);
+    assert_true(request.tools.has_one_call);
+    lh_openai_request_drop_text(&request);
+    assert_int_equal(request.parameters.stop_count, 1);
+    assert_string_equal(request.parameters.stops[0].bytes, "a");
+    lh_openai_request_reset(&request);
+}
+
+static void without_memory_it_is_an_error(void **state) {
+    (void)state;
+    lh_openai_request request;
+    lh_openai_error error;
+    for (size_t n = 1;; n++) {
+        json_t *body = json_of(whole);
+        failing_malloc_arm(n);
+        bool parsed =
+            lh_anthropic_request_parse(body, LH_OPENAI_MESSAGES, &limits, &request, &error);
+        bool failed = failing_malloc_disarm();
+        lh_openai_request_reset(&request);
+        assert_int_equal(parsed, !failed);
+        if (!failed)
+            break;
+        assert_int_equal(error.status, 500);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(wrong_bodies_are_refused_by_name),
+        cmocka_unit_test(blocks_become_one_conversation),
+        cmocka_unit_test(without_memory_it_is_an_error),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
