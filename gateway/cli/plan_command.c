@@ -5,6 +5,7 @@
 #include "common/base/terminal.h"
 #include "gateway/cli/fleet_file_json.h"
 #include "gateway/cli/plan_page.h"
+#include "gateway/plan/layout_deal.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -15,7 +16,7 @@
 
 typedef struct plan_settings {
     const char *fleet, *with, *objective, *pin, *without, *wire;
-    int64_t prompt_tokens, position, sequences, token_ms_max;
+    int64_t prompt_tokens, position, sequences, token_ms_max, replicas;
 } plan_settings;
 
 #define AT(field) offsetof(plan_settings, field)
@@ -40,6 +41,8 @@ static const lh_option options[] = {
      "how many answers are made at once, for throughput"},
     {"token-ms-max", LH_OPTION_NUMBER, AT(token_ms_max), "0", "MS", 0, 3600000, NULL,
      "with --objective throughput: no token of an answer may take longer; 0: no bound"},
+    {"replicas", LH_OPTION_NUMBER, AT(replicas), "1", "COUNT", 1, LH_DEAL_REPLICAS_MAX, NULL,
+     "chains of the model beside each other; fewer where there is no memory for so many"},
     {"wire", LH_OPTION_CHOICE, AT(wire), "f32", NULL, 0, 0, "f32|f16|q8",
      "the numbers on the wire between workers"},
 };
@@ -181,29 +184,63 @@ static lh_aim aim_of(const plan_settings *settings) {
 /* What does not belong on a stack. */
 typedef struct work {
     lh_fleet_map map;
-    lh_layout_plan plan;
+    lh_layout_deal deal;
     lh_cost_chain costs;
     lh_idle_reason *idle;
+    uint32_t *replica_of; /* [map.machine_count] */
 } work;
 
-static lh_status plan(const plan_settings *settings, work *w, lh_error *error) {
-    const lh_aim aim = aim_of(settings);
-    lh_plan_page page = {.map = &w->map, .aim = &aim, .plan = &w->plan, .costs = &w->costs};
-    lh_status status = load(settings, &w->map, error);
-    if (status == LH_OK)
-        status = lh_layout_search(&w->map, &aim, &w->plan, error);
-    if (status != LH_OK)
-        return status;
-    w->idle = calloc(w->map.machine_count, sizeof *w->idle);
-    if (!w->idle)
-        return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the plan's page");
-    page.idle = w->idle;
-    page.sequences = aim.sequences_max;
-    status = lh_idle_reasons_find(&w->map, &aim, &w->plan, w->idle, error);
-    lh_layout_costs(&w->plan.layout, &w->map, aim.wire, &w->costs);
+/* Machines of other chains count as excluded while one is shown. */
+static void show_only(work *w, uint32_t replica) {
+    for (uint32_t m = 0; m < w->map.machine_count; m++)
+        if (w->replica_of[m] != LH_DEAL_NOBODY)
+            w->map.machines[m].is_excluded = w->replica_of[m] != replica;
+}
+
+static lh_status show(const lh_aim *aim, uint32_t replica, work *w, lh_error *error) {
+    bool has_others = w->deal.replicas > 1;
+    const lh_layout_plan *made = &w->deal.plans[replica];
+    lh_plan_page page = {.map = &w->map,
+                         .aim = aim,
+                         .plan = made,
+                         .idle = w->idle,
+                         .costs = &w->costs,
+                         .sequences = aim->sequences_max,
+                         .replica_of = has_others ? w->replica_of : NULL,
+                         .replica = replica};
+    if (has_others) {
+        show_only(w, replica);
+        printf("%schain %u of %u\n\n", replica ? "\n" : "", replica + 1, w->deal.replicas);
+    }
+    lh_status status = lh_idle_reasons_find(&w->map, aim, made, w->idle, error);
+    lh_layout_costs(&made->layout, &w->map, aim->wire, &w->costs);
     if (status == LH_OK)
         status = lh_plan_page_predict(&page, error);
     return status == LH_OK ? print(&page, error) : status;
+}
+
+static lh_status plan_all(const plan_settings *settings, const lh_aim *aim, work *w,
+                          lh_error *error) {
+    if (settings->replicas > 1)
+        return lh_layout_deal_make(&w->map, aim, (uint32_t)settings->replicas, w->replica_of,
+                                   &w->deal, error);
+    w->deal.replicas = 1;
+    return lh_layout_search(&w->map, aim, &w->deal.plans[0], error);
+}
+
+static lh_status plan(const plan_settings *settings, work *w, lh_error *error) {
+    const lh_aim aim = aim_of(settings);
+    lh_status status = load(settings, &w->map, error);
+    if (status != LH_OK)
+        return status;
+    w->idle = calloc(w->map.machine_count, sizeof *w->idle);
+    w->replica_of = calloc(w->map.machine_count, sizeof *w->replica_of);
+    if (!w->idle || !w->replica_of)
+        return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the plan's page");
+    status = plan_all(settings, &aim, w, error);
+    for (uint32_t r = 0; r < w->deal.replicas && status == LH_OK; r++)
+        status = show(&aim, r, w, error);
+    return status;
 }
 
 int lh_plan_command(int argc, char **argv) {
@@ -216,6 +253,7 @@ int lh_plan_command(int argc, char **argv) {
     lh_status status =
         w ? plan(&settings, w, &error) : lh_fail(&error, LH_ERR_NO_MEMORY, "no memory to plan");
     if (w) {
+        free(w->replica_of);
         free(w->idle);
         lh_fleet_file_reset(&w->map);
         free(w);

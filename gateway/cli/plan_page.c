@@ -4,6 +4,7 @@
 #include "gateway/cost/decode_groups.h"
 #include "gateway/cost/overlap_plan.h"
 #include "gateway/cost/pipeline_depth.h"
+#include "gateway/plan/layout_deal.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -155,10 +156,17 @@ static void put_idle(lh_text_page *text, const lh_plan_page *page, uint32_t m) {
     lh_text_page_break(text);
 }
 
+/* Those of other chains are told with these. */
+static bool is_idle(const lh_plan_page *page, uint32_t m) {
+    if (page->replica_of && page->replica_of[m] != page->replica)
+        return page->replica_of[m] == LH_DEAL_NOBODY && page->replica == 0;
+    return page->idle[m].cause != LH_IDLE_NOT;
+}
+
 static void put_idle_machines(lh_text_page *text, const lh_plan_page *page) {
     uint32_t count = 0;
     for (uint32_t m = 0; m < page->map->machine_count; m++)
-        count += page->idle[m].cause != LH_IDLE_NOT;
+        count += is_idle(page, m);
     if (count == 0)
         return;
     lh_text_page_break(text);
@@ -166,7 +174,7 @@ static void put_idle_machines(lh_text_page *text, const lh_plan_page *page) {
     lh_text_page_break(text);
     uint32_t told = 0;
     for (uint32_t m = 0; m < page->map->machine_count && told < IDLE_LINES_MAX; m++)
-        if (page->idle[m].cause != LH_IDLE_NOT) {
+        if (is_idle(page, m)) {
             put_idle(text, page, m);
             told++;
         }

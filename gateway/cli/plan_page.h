@@ -15,7 +15,10 @@ typedef struct lh_plan_page {
     uint32_t sequences;              /* of the figures below */
     uint32_t groups;                 /* of them */
     double period_us;                /* between two tokens of each */
-    char cut[160];                   /* how the scheduler cuts the prompt */
+    /* the chain of each machine where there are several, and which one this is; NULL: one */
+    const uint32_t *replica_of;
+    uint32_t replica;
+    char cut[160]; /* how the scheduler cuts the prompt */
 } lh_plan_page;
 
 /* Sets the figures from the costs. LH_ERR_NO_MEMORY. */

@@ -61,7 +61,22 @@ class PlanTest(unittest.TestCase):
                                                       "speed": {"prompt_us": 1, "token_us": 4}}]}))
             self.assertEqual(self.stages(self.plan("--fleet", FLEET, "--with", path)), {"new": "0-31"})
 
+    def test_several_chains_share_the_machines(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "more.json")
+            path.write_text(json.dumps({"machines": [{"name": "twin", "site": "cloud", "memory_bytes": 4000000000, "count": 2,
+                                                      "speed": {"prompt_us": 8, "token_us": 45}}]}))
+            page = self.plan("--fleet", FLEET, "--with", path, "--replicas", 2, "--objective", "throughput")
+        chains = [self.stages(chain) for chain in page.split("chain ")[1:] for chain in [chain.split("\n\n", 1)[1]]]
+        self.assertEqual(len(chains), 2)
+        self.assertIn("offers 95 MiB, and a layer takes 130", page)
+        self.assertEqual(set(chains[0]) & set(chains[1]), set())
+        for stages in chains:
+            self.assertEqual([int(run.split("-")[0]) for run in stages.values()][0], 0)
+            self.assertEqual([int(run.split("-")[1]) for run in stages.values()][-1], 31)
+
     def test_refusals(self):
+        self.assertIn("pins are for one chain", self.plan("--fleet", FLEET, "--pin", "desk=0-1", "--replicas", 2, status=1))
         self.assertIn("no machine is called \"nobody\"", self.plan("--fleet", FLEET, "--without", "nobody", status=1))
         self.assertIn("layers of 0-31", self.plan("--fleet", FLEET, "--pin", "desk=0-32", status=1))
         self.assertIn("No such file", self.plan("--fleet", "/nowhere.json", status=1))
