@@ -389,6 +389,42 @@ static void answers_completions(void **state) {
     forget(got);
 }
 
+/* The scripted engine gives token i of a prompt -i / 8 and rank i; the best ones are "0", "1". */
+static void tells_what_a_prompt_was_worth(void **state) {
+    answer *got = post(*state, "/v1/completions",
+                       "{'prompt':'@@text=ab','echo':true,'logprobs':2,'temperature':0,"
+                       "'prompt_logprobs':1}");
+    assert_int_equal(got->status, 200);
+    const json_t *choice = at(got->json, "choices.0"), *logprobs = at(choice, "logprobs");
+    expect_text(choice, "text", "@@text=abab");
+    assert_int_equal(json_array_size(at(logprobs, "tokens")), 11);
+    expect_text(logprobs, "tokens.8", "b");
+    assert_true(json_is_null(at(logprobs, "token_logprobs.0")));
+    assert_true(json_is_null(at(logprobs, "top_logprobs.0")));
+    assert_true(json_real_value(at(logprobs, "token_logprobs.8")) == -1);
+    assert_true(json_real_value(at(logprobs, "token_logprobs.9")) == -0.25);
+    assert_int_equal(json_object_size(at(logprobs, "top_logprobs.8")), 3);
+    assert_int_equal(json_integer_value(at(logprobs, "text_offset.8")), 8);
+    assert_int_equal(json_integer_value(at(logprobs, "text_offset.9")), 9);
+    assert_int_equal(json_array_size(at(choice, "prompt_logprobs")), 9);
+    assert_int_equal(json_object_size(at(choice, "prompt_logprobs.8")), 2);
+    assert_int_equal(json_integer_value(at(choice, "prompt_logprobs.8.101.rank")), 8);
+    expect_text(choice, "prompt_logprobs.8.101.decoded_token", "b");
+    assert_int_equal(json_integer_value(at(choice, "prompt_logprobs.8.51.rank")), 1);
+    forget(got);
+    got =
+        post(*state, "/v1/completions", "{'prompt':'xyz','echo':true,'logprobs':0,'max_tokens':0}");
+    expect_text(got->json, "choices.0.text", "xyz");
+    assert_int_equal(json_array_size(at(got->json, "choices.0.logprobs.tokens")), 3);
+    assert_int_equal(json_integer_value(at(got->json, "usage.completion_tokens")), 0);
+    forget(got);
+    got = post(*state, "/v1/chat/completions",
+               "{'messages':[{'role':'user','content':'@@text=a'}],'prompt_logprobs':0}");
+    assert_int_equal(json_array_size(at(got->json, "prompt_logprobs")),
+                     (size_t)json_integer_value(at(got->json, "usage.prompt_tokens")));
+    forget(got);
+}
+
 /* The JSON of the next event, and *text behind it; NULL: [DONE], and nothing follows. */
 static json_t *next_event(const char **text) {
     assert_memory_equal(*text, "data: ", 6);
@@ -648,6 +684,7 @@ int main(void) {
         cmocka_unit_test(tells_ids_and_stops),
         cmocka_unit_test(answers_a_chat),
         cmocka_unit_test(answers_completions),
+        cmocka_unit_test(tells_what_a_prompt_was_worth),
         cmocka_unit_test(streams_a_chat),
         cmocka_unit_test(streams_completions_with_their_prompts),
         cmocka_unit_test(keeps_a_silent_stream_alive),

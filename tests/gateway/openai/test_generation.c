@@ -459,6 +459,7 @@ static void survives_without_memory(void **state) {
                                          .choices = 1,
                                          .stops = &stop,
                                          .stop_count = 1,
+                                         .sequence = {.scores_prompt = n % 2 == 0},
                                          .on_ready = on_ready,
                                          .context = &run};
         failing_malloc_arm(n);

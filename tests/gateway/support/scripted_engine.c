@@ -190,8 +190,8 @@ static scripted_sequence *find(lh_engine *engine, uint64_t handle) {
     return at;
 }
 
-/* Those of the prompt, at once: token i has logprob -i / 8 and rank i; the best ones are tokens 3,
- * 4, ... */
+/* Those of the prompt, at once: token i has logprob -i / 8 and rank i; the best ones are "0",
+ * "1", ... */
 static void score(scripted_sequence *sequence, lh_sequence_event *event) {
     uint32_t count = sequence->request.prompt_tokens - 1;
     lh_token_score *scores = need(calloc(count + 1, sizeof *scores));
@@ -200,7 +200,7 @@ static void score(scripted_sequence *sequence, lh_sequence_event *event) {
                                      .rank = i + 1,
                                      .top_count = sequence->request.prompt_tops};
         for (uint32_t k = 0; k < scores[i].top_count; k++)
-            scores[i].top[k] = (lh_token_logprob){FIRST_BYTE_TOKEN + k, -0.125f - (float)k};
+            scores[i].top[k] = (lh_token_logprob){FIRST_BYTE_TOKEN + '0' + k, -0.125f - (float)k};
     }
     event->kind = LH_SEQUENCE_SCORES;
     event->position = 1;
