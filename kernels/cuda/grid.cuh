@@ -9,8 +9,11 @@ extern "C" {
 
 /* Threads of the blocks of kernels that need no particular number. */
 #define LH_BLOCK_THREADS 128u
-/* The most blocks that a grid has in its second dimension; rows beyond it are the same block's. */
+/* The most blocks that a grid has in its second dimension; rows beyond them are the same blocks'
+ * again. The emulation has fewer, so that its tests come to that. */
+#ifndef LH_GRID_ROWS_MAX
 #define LH_GRID_ROWS_MAX 65535u
+#endif
 
 static inline uint32_t lh_blocks_for(uint64_t count, uint32_t each) {
     return (uint32_t)((count + each - 1) / each);

@@ -47,24 +47,20 @@ struct row_scale {
 
 /* A block for each row, whose first warp sums the squares. */
 __global__ void __launch_bounds__(LH_BLOCK_THREADS)
-    norm_add(float *y, const float *x, size_t stride, uint32_t rows, uint32_t width,
-             const float *gain, float epsilon) {
+    norm_add(float *y, const float *x, size_t stride, uint32_t width, const float *gain,
+             float epsilon) {
     LH_SHARED(row_scale, shared);
-    for (uint32_t row = blockIdx.x; row < rows; row += gridDim.x) {
-        const float *from = x + row * stride;
-        float *to = y + row * stride;
-        if (threadIdx.x < 32) {
-            const float inverse =
-                inverse_rms(sum_lane(from, width, threadIdx.x % LH_LANES), width, epsilon);
-            if (threadIdx.x == 0)
-                shared.inverse = inverse;
-        }
-        __syncthreads();
-        const float inverse = shared.inverse;
-        for (uint32_t c = threadIdx.x; c < width; c += LH_BLOCK_THREADS)
-            to[c] = lh_fma(from[c] * gain[c], inverse, to[c]);
-        __syncthreads(); /* before the next row's scale is written */
+    const float *from = x + blockIdx.x * stride;
+    float *to = y + blockIdx.x * stride;
+    if (threadIdx.x < 32) {
+        const float inverse =
+            inverse_rms(sum_lane(from, width, threadIdx.x % LH_LANES), width, epsilon);
+        if (threadIdx.x == 0)
+            shared.inverse = inverse;
     }
+    __syncthreads();
+    for (uint32_t c = threadIdx.x; c < width; c += LH_BLOCK_THREADS)
+        to[c] = lh_fma(from[c] * gain[c], shared.inverse, to[c]);
 }
 
 } // namespace
@@ -90,6 +86,5 @@ int lh_cuda_norm_add(lh_cuda_stream stream, float *y, const float *x, size_t str
                      uint32_t width, const float *gain, float epsilon) {
     if (rows == 0 || width == 0)
         return 0;
-    return lh_launch(norm_add, lh_grid_rows(rows), LH_BLOCK_THREADS, stream, y, x, stride, rows,
-                     width, gain, epsilon);
+    return lh_launch(norm_add, rows, LH_BLOCK_THREADS, stream, y, x, stride, width, gain, epsilon);
 }

@@ -13,6 +13,10 @@ static void check(test_random *random, lh_dtype dtype) {
     const uint32_t unit = test_dtype_unit(dtype), inputs = unit * random_between(random, 1, 3),
                    outputs = random_between(random, 1, 50), count = random_between(random, 1, 6);
     uint8_t *source = random_weights(random, dtype, outputs, inputs);
+    /* MXFP4's exponents: the least, which are subnormal, and the greatest that is finite */
+    static const uint8_t exponents[] = {0, 1, 2, 254};
+    for (size_t b = 0; dtype == LH_DTYPE_MXFP4 && b < (size_t)outputs * inputs / unit; b++)
+        source[b * 17] = exponents[b % 4];
     lh_matrix w = pack_weights(dtype, outputs, inputs, source);
     const size_t stride = inputs + random_between(random, 0, 3);
     float *y = random_floats(random, count * stride), *expected = test_alloc(inputs * 4);
