@@ -110,9 +110,8 @@ static lh_status compile(const lh_constraint_cache *cache, const lh_constraint_s
 
 /* Malloc'd; NULL: no memory. */
 static char *text_of(const lh_constraint_source *source) {
-    json_t *all = json_pack("{s:i,s:O?,s:s?,s:I}", "kind", (int)source->kind, "value",
-                            (json_t *)source->value, "end", source->thought_end, "token",
-                            (json_int_t)source->thought_end_token);
+    json_t *all = json_pack("{s:i,s:O?,s:O?}", "kind", (int)source->kind, "value",
+                            (json_t *)source->value, "lead", (json_t *)source->lead);
     char *text = json_dumps(all, JSON_COMPACT);
     json_decref(all);
     return text;

@@ -227,7 +227,9 @@ static lh_grammar_node add_calls(lh_grammar *grammar, const json_t *value) {
         const lh_constraint_source form = {
             .kind = (lh_constraint_kind)json_integer_value(json_object_get(other, "kind")),
             .value = json_object_get(other, "value")};
-        const lh_grammar_node ways[] = {calls, add_answer(&form, grammar)};
+        const lh_grammar_node nodes[] = {add_parts(grammar, json_object_get(other, "begin")),
+                                         add_answer(&form, grammar)};
+        const lh_grammar_node ways[] = {calls, lh_grammar_sequence(grammar, nodes, 2)};
         return lh_grammar_choice(grammar, ways, 2);
     }
     if (json_is_string(text) && json_string_length(text) == 0)
@@ -240,22 +242,34 @@ static lh_grammar_node add_calls(lh_grammar *grammar, const json_t *value) {
 /* Line feeds that a model may write between its thought and its answer. */
 #define LINE_FEEDS_MAX 2
 
-/* A thought, its end, and the answer. */
-static lh_grammar_node behind_thought(lh_grammar *grammar, const lh_constraint_source *source,
-                                      lh_grammar_node answer) {
-    json_t *ends = json_pack("[s]", source->thought_end);
+static lh_grammar_node add_thought(lh_grammar *grammar, const json_t *lead) {
+    const json_t *end = json_object_get(lead, "end"), *token = json_object_get(lead, "token"),
+                 *behind = json_object_get(lead, "behind");
+    json_t *ends = json_pack("[O]", end);
     lh_grammar_node marks[2];
     size_t count = 0;
     if (!ends)
         return lh_grammar_fail(grammar, LH_ERR_NO_MEMORY, "no memory for a thought's end");
-    marks[count++] = lh_grammar_text(grammar, source->thought_end);
-    if (source->thought_end_token >= 0)
-        marks[count++] = lh_grammar_token(grammar, (uint32_t)source->thought_end_token);
+    marks[count++] = literal(grammar, end);
+    if (token)
+        marks[count++] = lh_grammar_token(grammar, (uint32_t)json_integer_value(token));
     const lh_grammar_node nodes[] = {
-        add_free_text(grammar, ends), lh_grammar_choice(grammar, marks, count),
-        lh_grammar_repeat(grammar, lh_grammar_text(grammar, "\n"), 0, LINE_FEEDS_MAX), answer};
+        add_parts(grammar, json_object_get(lead, "begin")), add_free_text(grammar, ends),
+        lh_grammar_choice(grammar, marks, count),
+        behind ? add_parts(grammar, behind)
+               : lh_grammar_repeat(grammar, lh_grammar_text(grammar, "\n"), 0, LINE_FEEDS_MAX)};
     json_decref(ends);
     return lh_grammar_sequence(grammar, nodes, 4);
+}
+
+/* A thought, or perhaps one, and the answer. */
+static lh_grammar_node behind_lead(lh_grammar *grammar, const json_t *lead,
+                                   lh_grammar_node answer) {
+    bool may_lack = json_object_get(lead, "begin") != NULL;
+    lh_grammar_node thought = add_thought(grammar, lead);
+    const lh_grammar_node nodes[] = {may_lack ? lh_grammar_repeat(grammar, thought, 0, 1) : thought,
+                                     add_parts(grammar, json_object_get(lead, "answer")), answer};
+    return lh_grammar_sequence(grammar, nodes, 3);
 }
 
 /* ---- All kinds. ---- */
@@ -291,5 +305,5 @@ static lh_grammar_node add_answer(const lh_constraint_source *source, lh_grammar
 void lh_constraint_source_add(const lh_constraint_source *source, lh_grammar *grammar) {
     lh_grammar_node answer = add_answer(source, grammar);
     lh_grammar_set_root(grammar,
-                        source->thought_end ? behind_thought(grammar, source, answer) : answer);
+                        source->lead ? behind_lead(grammar, source->lead, answer) : answer);
 }

@@ -25,7 +25,8 @@ typedef enum lh_constraint_kind {
      *   "text": the mark that ends free text, or null where none of its tokens is text; calls may
      *           follow it
      *   "text": "", free text instead of calls, which does not begin as one does, with "{"
-     *   "or":   {"kind", "value"}, the form of an answer without calls */
+     *   "or":   {"kind", "value", "begin"}, the form of an answer without calls, and the parts that
+     *           it begins with */
     LH_CONSTRAINT_CALLS
 } lh_constraint_kind;
 
@@ -36,10 +37,13 @@ typedef enum lh_constraint_kind {
 typedef struct lh_constraint_source {
     lh_constraint_kind kind;
     const json_t *value; /* the caller's */
-    /* The answer begins inside of a thought, which goes on freely until it ends with this text (the
-     * caller's), or this token; then follows what the value says. NULL: it does at once. */
-    const char *thought_end;
-    int64_t thought_end_token; /* -1: the end is text alone */
+    /* What stands before that, the caller's: {"begin", "end", "token", "behind", "answer"}, but for
+     * the end all lists of texts and token ids. A thought ends with the text "end", or with "token"
+     * where that is there, and goes on freely until then. The answer begins inside of one; where
+     * "begin" is there, a thought may stand in it, which begins so. "behind" follows a thought, or
+     * a few line feeds where it is absent. What the value says begins with "answer". NULL: it
+     * begins at once. */
+    const json_t *lead;
 } lh_constraint_source;
 
 /* Sets the grammar's root. What is wrong is a failure of the grammar, which sticks. */

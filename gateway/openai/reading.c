@@ -4,6 +4,7 @@
 #include "common/base/utf8.h"
 #include "common/json/json_object.h"
 #include "common/json/json_text.h"
+#include "gateway/openai/answer_lead.h"
 #include "gateway/openai/dialect.h"
 #include "gateway/openai/prompt.h"
 #include "gateway/openai/tokenization.h"
@@ -121,25 +122,25 @@ static bool tokenize_all(lh_openai_reading *reading, const lh_openai_service *se
 
 /* ---- The form of the answers. ---- */
 
-/* The token that the text is, where it is one alone; -1: it is not. */
-static int64_t token_of(const lh_tokenizer *tokenizer, const char *text) {
-    lh_tokens tokens = {0};
-    lh_status status = lh_tokenizer_encode(tokenizer, text, strlen(text), true, &tokens, NULL);
-    int64_t token = !status && tokens.count == 1 ? (int64_t)tokens.ids[0] : -1;
-    free(tokens.ids);
-    return token;
-}
-
 /* What calls of tools must be becomes the answer's form, in place of the one that was given, which
  * then holds where nothing is called. False: no memory. */
-static bool set_form_of_calls(lh_openai_reading *reading, const lh_openai_service *service) {
+static bool set_form_of_calls(lh_openai_reading *reading, const lh_openai_service *service,
+                              bool has_channels) {
     lh_openai_output_format *format = &reading->request.format;
     const lh_openai_tools *tools = &reading->request.tools;
     if (!tools->list || (!format->is_given && !lh_openai_tools_have_form(tools)))
         return true;
+    /* Behind a header, text is a form, too. */
+    json_t *any = json_string("[\\s\\S]*");
+    const lh_constraint_source text = {.kind = LH_CONSTRAINT_REGEX, .value = any};
     json_t *form =
         lh_openai_tool_form(tools, lh_chat_template_tool_format(service->model->chat_template),
-                            service->model->tokenizer, format->is_given ? &format->source : NULL);
+                            service->model->tokenizer,
+                            format->is_given ? &format->source
+                            : has_channels   ? &text
+                                             : NULL,
+                            has_channels ? lh_answer_lead_header() : "");
+    json_decref(any);
     lh_openai_output_format_reset(format);
     format->is_given = true;
     format->param = "tools";
@@ -148,39 +149,49 @@ static bool set_form_of_calls(lh_openai_reading *reading, const lh_openai_servic
     return form != NULL;
 }
 
-/* Where an answer has channels only a call has a beginning that is known. */
-static bool is_forced_to_call(const lh_openai_reading *reading) {
-    return reading->request.tools.choice == LH_TOOL_CHOICE_REQUIRED ||
-           reading->request.tools.choice == LH_TOOL_CHOICE_NAMED;
-}
-
-/* Where the answer begins inside of a thought, its form begins behind that. */
-static bool compile_form(lh_openai_reading *reading, const lh_openai_service *service,
-                         lh_openai_error *error) {
+static bool find_constraint(lh_openai_reading *reading, const lh_openai_service *service,
+                            json_t *lead, lh_openai_error *error) {
     lh_openai_output_format *format = &reading->request.format;
-    const lh_thinking_marks *marks = lh_openai_is_chat(reading->request.endpoint)
-                                         ? lh_chat_template_thinking(service->model->chat_template)
-                                         : NULL;
     lh_error cause;
-    if (!set_form_of_calls(reading, service))
-        return lh_openai_refuse_status(error, LH_ERR_NO_MEMORY);
-    if (!format->is_given)
-        return true;
-    if (marks && marks->are_channels && !is_forced_to_call(reading))
-        return lh_openai_refuse(error, 400, format->param, "unsupported_value",
-                                "'%s' is not supported with this model, whose answers have "
-                                "channels.",
-                                format->param);
-    format->source.thought_end_token = -1;
-    if (reading->prompts[0].is_thinking && marks) {
-        format->source.thought_end = marks->close;
-        format->source.thought_end_token = token_of(service->model->tokenizer, marks->close);
-    }
+    format->source.lead = json_is_null(lead) ? NULL : lead;
     if (lh_constraint_cache_find(service->constraints, &format->source, &reading->constraint,
                                  &cause))
         return lh_openai_output_format_refuse(format, &cause, error);
     reading->request.parameters.sequence.constraint = reading->constraint;
     return true;
+}
+
+/* Where the answer has a thought, its form begins behind that. */
+static bool compile_form(lh_openai_reading *reading, const lh_openai_service *service,
+                         lh_openai_error *error) {
+    const lh_openai_request *request = &reading->request;
+    const lh_thinking_marks *marks = lh_openai_is_chat(request->endpoint)
+                                         ? lh_chat_template_thinking(service->model->chat_template)
+                                         : NULL;
+    bool has_channels = marks && marks->are_channels;
+    const lh_answer_lead of = {.marks = marks,
+                               .tokenizer = service->model->tokenizer,
+                               .prompt = &reading->tokens[0],
+                               .is_thinking = reading->prompts[0].is_thinking,
+                               .has_head =
+                                   request->has_answer_head && !request->continues_last_message,
+                               .has_header = has_channels && !request->tools.list};
+    if (!set_form_of_calls(reading, service, has_channels))
+        return lh_openai_refuse_status(error, LH_ERR_NO_MEMORY);
+    if (!request->format.is_given)
+        return true;
+    if (has_channels && !of.has_head && !of.is_thinking)
+        return lh_openai_refuse(
+            error, 400, request->format.param, "unsupported_value",
+            "'%s' is not supported where an answer with channels does not begin "
+            "anew.",
+            request->format.param);
+    json_t *lead = lh_answer_lead_make(&of);
+    bool found = lead ? find_constraint(reading, service, lead, error)
+                      : lh_openai_refuse_status(error, LH_ERR_NO_MEMORY);
+    reading->request.format.source.lead = NULL;
+    json_decref(lead);
+    return found;
 }
 
 /* What a conversation becomes, shown and not sent. */

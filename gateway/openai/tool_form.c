@@ -1,7 +1,8 @@
-/* Marks are control tokens in some models and text in others: texts become lists of both. */
+/* What the format of the model writes around the name of a function and its arguments. */
 #include "gateway/openai/tool_form.h"
 
 #include "common/json/json_text.h"
+#include "gateway/openai/mark_parts.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,44 +10,7 @@
 
 /* ---- Texts with control tokens ---- */
 
-/* The name of a token that has no bytes; its length is 0 where it has some. */
-static lh_text control_name(const lh_tokenizer *tokenizer, uint32_t token) {
-    lh_text name = {"", 0};
-    const char *bytes;
-    size_t length = 0;
-    if (lh_tokenizer_token_bytes(tokenizer, token, &bytes, &length) == LH_OK && length == 0)
-        (void)lh_tokenizer_token_name(tokenizer, token, &name.bytes, &name.length);
-    return name;
-}
-
-/* What stands before the next control token in the text, then that token. */
-static json_t *append_parts(json_t *parts, const lh_tokenizer *tokenizer, const char *text,
-                            const lh_tokens *tokens) {
-    const char *end = text + strlen(text);
-    for (size_t i = 0; i < tokens->count; i++) {
-        lh_text name = control_name(tokenizer, tokens->ids[i]);
-        const char *at =
-            name.length ? memmem(text, (size_t)(end - text), name.bytes, name.length) : NULL;
-        if (!at)
-            continue;
-        if (at > text)
-            parts = lh_json_append(parts, lh_json_text(text, (size_t)(at - text)));
-        parts = lh_json_append(parts, json_integer(tokens->ids[i]));
-        text = at + name.length;
-    }
-    return end > text ? lh_json_append(parts, lh_json_text(text, (size_t)(end - text))) : parts;
-}
-
-/* A list of texts and token ids. */
-static json_t *parts_of(const lh_tokenizer *tokenizer, const char *text) {
-    lh_tokens tokens = {0};
-    bool is_read = lh_tokenizer_encode(tokenizer, text, strlen(text), true, &tokens, NULL) == LH_OK;
-    json_t *parts = is_read ? append_parts(json_array(), tokenizer, text, &tokens) : NULL;
-    free(tokens.ids);
-    return parts;
-}
-
-/* The same of three texts, one behind the other. */
+/* Of three texts, one behind the other. */
 static json_t *parts_of_three(const lh_tokenizer *tokenizer, const char *first, const char *second,
                               const char *third) {
     lh_text_buffer text = {0};
@@ -54,7 +18,7 @@ static json_t *parts_of_three(const lh_tokenizer *tokenizer, const char *first, 
     if (!lh_text_buffer_append(&text, first, strlen(first), NULL) &&
         !lh_text_buffer_append(&text, second, strlen(second), NULL) &&
         !lh_text_buffer_append(&text, third, strlen(third) + 1, NULL))
-        parts = parts_of(tokenizer, text.bytes);
+        parts = lh_openai_mark_parts(tokenizer, text.bytes);
     lh_text_buffer_reset(&text);
     return parts;
 }
@@ -91,7 +55,7 @@ static json_t *call_form(const json_t *function, bool is_bound, const lh_tool_fo
     json_t *form = lh_json_set(json_object(), "name", json_string(name));
     form = lh_json_set(form, "begin", begin);
     form = lh_json_set(form, "schema", schema_of(function, is_bound));
-    return lh_json_set(form, "end", parts_of(tokenizer, is_named ? "" : "}"));
+    return lh_json_set(form, "end", lh_openai_mark_parts(tokenizer, is_named ? "" : "}"));
 }
 
 static bool is_callable(const lh_openai_tools *tools, const json_t *function) {
@@ -116,7 +80,7 @@ static json_t *call_forms(const lh_openai_tools *tools, const lh_tool_format *fo
 static json_t *mark_of(const lh_tool_format *format, const lh_tokenizer *tokenizer) {
     if (format->begins_bare)
         return json_string("");
-    json_t *parts = parts_of(tokenizer, format->open);
+    json_t *parts = lh_openai_mark_parts(tokenizer, format->open);
     bool is_text = json_array_size(parts) == 1 && json_is_string(json_array_get(parts, 0));
     json_t *mark = !parts ? NULL : is_text ? json_string(format->open) : json_null();
     json_decref(parts);
@@ -131,17 +95,19 @@ bool lh_openai_tools_have_form(const lh_openai_tools *tools) {
 }
 
 json_t *lh_openai_tool_form(const lh_openai_tools *tools, const lh_tool_format *format,
-                            const lh_tokenizer *tokenizer, const lh_constraint_source *other) {
+                            const lh_tokenizer *tokenizer, const lh_constraint_source *other,
+                            const char *other_begin) {
     const lh_tool_writing *writing = &format->writing;
     json_t *form = lh_json_set(json_object(), "calls", call_forms(tools, format, tokenizer));
-    form = lh_json_set(form, "before", parts_of(tokenizer, writing->before));
-    form = lh_json_set(form, "behind", parts_of(tokenizer, writing->behind));
+    form = lh_json_set(form, "before", lh_openai_mark_parts(tokenizer, writing->before));
+    form = lh_json_set(form, "behind", lh_openai_mark_parts(tokenizer, writing->behind));
     if (writing->between && !tools->has_one_call)
-        form = lh_json_set(form, "between", parts_of(tokenizer, writing->between));
+        form = lh_json_set(form, "between", lh_openai_mark_parts(tokenizer, writing->between));
     if (is_forced(tools))
         return form;
     return other ? lh_json_set(form, "or",
-                               json_pack("{s:i, s:O?}", "kind", (int)other->kind, "value",
-                                         (json_t *)other->value))
+                               json_pack("{s:i, s:O?, s:o}", "kind", (int)other->kind, "value",
+                                         (json_t *)other->value, "begin",
+                                         lh_openai_mark_parts(tokenizer, other_begin)))
                  : lh_json_set(form, "text", mark_of(format, tokenizer));
 }

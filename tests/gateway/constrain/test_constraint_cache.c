@@ -48,12 +48,12 @@ static json_t *parse(const char *value) {
     return parsed;
 }
 
-static lh_status find(bench *of, lh_constraint_kind kind, const char *value,
-                      const char *thought_end, lh_constraint **constraint, lh_error *error) {
-    json_t *parsed = parse(value);
-    const lh_constraint_source source = {
-        .kind = kind, .value = parsed, .thought_end = thought_end, .thought_end_token = -1};
+static lh_status find(bench *of, lh_constraint_kind kind, const char *value, const char *lead_text,
+                      lh_constraint **constraint, lh_error *error) {
+    json_t *parsed = parse(value), *lead = parse(lead_text);
+    const lh_constraint_source source = {.kind = kind, .value = parsed, .lead = lead};
     lh_status status = lh_constraint_cache_find(of->cache, &source, constraint, error);
+    json_decref(lead);
     json_decref(parsed);
     return status;
 }
@@ -64,6 +64,10 @@ static lh_status find(bench *of, lh_constraint_kind kind, const char *value,
     "{" more "'before':['<c>'],'behind':['</c>'],'calls':[" CALL("f", "1") "," CALL("g", "2") "]}"
 #define BARE "{'text':'','before':['{'],'behind':[],'calls':[" CALL("f", "1") "]}"
 
+#define END   "{'end':'</t>'}"
+#define MAYBE "{'begin':['<t>'],'end':'</t>'}"
+#define HEADS "{'begin':['<t>'],'end':'</t>','behind':['<s>'],'answer':['<f>']}"
+
 #define TAGS                                                                                       \
     "{'triggers':['<f'],'structures':[{'begin':'<f=a>','schema':{'type':'null'},'end':'</f>'},"    \
     "{'begin':'<f=b>','schema':{'const':1},'end':'.'}]}"
@@ -72,7 +76,7 @@ static void each_kind_is_compiled(void **state) {
     (void)state;
     static const struct {
         lh_constraint_kind kind;
-        const char *value, *thought_end, *good, *bad;
+        const char *value, *lead, *good, *bad;
     } cases[] = {
         {LH_CONSTRAINT_OBJECT, NULL, NULL, "{\"a\": [1]}", "[]"},
         {LH_CONSTRAINT_SCHEMA, "{'type':'boolean'}", NULL, "true", "{}"},
@@ -93,16 +97,22 @@ static void each_kind_is_compiled(void **state) {
         {LH_CONSTRAINT_CALLS, CALLS("'or':{'kind':3,'value':['yes']},"), NULL, "yes", "no"},
         {LH_CONSTRAINT_CALLS, CALLS("'or':{'kind':3,'value':['yes']},"), NULL, "<c>f(1)</c>",
          "<c>"},
-        {LH_CONSTRAINT_CHOICE, "['yes']", "</t>", "I think < so</t>\n\nyes", "yes"},
-        {LH_CONSTRAINT_GBNF, "'root ::= \\'x\\''", "</t>", "</t>x", "</t></t>x"},
-        {LH_CONSTRAINT_CHOICE, "['yes']", "</t>", "</t>yes", "a</t>\n\n\nyes"},
+        {LH_CONSTRAINT_CHOICE, "['yes']", END, "I think < so</t>\n\nyes", "yes"},
+        {LH_CONSTRAINT_GBNF, "'root ::= \\'x\\''", END, "</t>x", "</t></t>x"},
+        {LH_CONSTRAINT_CHOICE, "['yes']", END, "</t>yes", "a</t>\n\n\nyes"},
+        {LH_CONSTRAINT_CHOICE, "['yes']", MAYBE, "yes", "so</t>yes"},
+        {LH_CONSTRAINT_CHOICE, "['yes']", MAYBE, "<t>so</t>\nyes", "<t>so</t>no"},
+        {LH_CONSTRAINT_CHOICE, "['yes']", HEADS, "<t>so</t><s><f>yes", "<t>so</t><f>yes"},
+        {LH_CONSTRAINT_CHOICE, "['yes']", HEADS, "<f>yes", "yes"},
+        {LH_CONSTRAINT_CALLS, CALLS("'or':{'kind':3,'value':['yes'],'begin':['<f>']},"), NULL,
+         "<f>yes", "yes"},
     };
     bench of;
     open_bench(&of);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         lh_constraint *constraint;
         lh_error error;
-        if (find(&of, cases[i].kind, cases[i].value, cases[i].thought_end, &constraint, &error))
+        if (find(&of, cases[i].kind, cases[i].value, cases[i].lead, &constraint, &error))
             fail_msg("case %zu: %s", i, error.message);
         if (!probe_matches(constraint, cases[i].good, strlen(cases[i].good)))
             fail_msg("case %zu does not accept %s", i, cases[i].good);
@@ -120,11 +130,8 @@ static void a_thought_may_end_with_a_token(void **state) {
     lh_constraint_state *at;
     lh_error error;
     open_bench(&of);
-    json_t *list = parse("['yes']");
-    const lh_constraint_source source = {.kind = LH_CONSTRAINT_CHOICE,
-                                         .value = list,
-                                         .thought_end = "<s>",
-                                         .thought_end_token = 261};
+    json_t *list = parse("['yes']"), *lead = parse("{'end':'<s>','token':261}");
+    const lh_constraint_source source = {.kind = LH_CONSTRAINT_CHOICE, .value = list, .lead = lead};
     assert_int_equal(lh_constraint_cache_find(of.cache, &source, &constraint, &error), LH_OK);
     assert_int_equal(lh_constraint_state_create(constraint, &at, &error), LH_OK);
     assert_true(probe_take_text(at, "so", 2));
@@ -134,6 +141,7 @@ static void a_thought_may_end_with_a_token(void **state) {
     assert_true(lh_constraint_state_is_finished(at));
     lh_constraint_state_destroy(at);
     lh_constraint_release(constraint);
+    json_decref(lead);
     json_decref(list);
     close_bench(&of);
 }
@@ -188,8 +196,7 @@ static void what_cannot_begin_is_told_at_once(void **state) {
     for (size_t i = 0; i < WAYS; i++)
         memcpy(pattern + 2 * i, "a?", 2);
     json_t *value = json_stringn(pattern, 2 * WAYS);
-    const lh_constraint_source source = {
-        .kind = LH_CONSTRAINT_REGEX, .value = value, .thought_end_token = -1};
+    const lh_constraint_source source = {.kind = LH_CONSTRAINT_REGEX, .value = value};
     assert_int_equal(lh_constraint_cache_find(of.cache, &source, &constraint, &error),
                      LH_ERR_LIMIT);
     assert_non_null(strstr(error.message, "can be read in more than"));
@@ -207,7 +214,7 @@ static void the_same_is_one_until_others_came(void **state) {
     assert_int_equal(find(&of, LH_CONSTRAINT_REGEX, "'a'", NULL, &again, &error), LH_OK);
     assert_ptr_equal(first, again);
     lh_constraint_release(again);
-    assert_int_equal(find(&of, LH_CONSTRAINT_REGEX, "'a'", "b", &other, &error), LH_OK);
+    assert_int_equal(find(&of, LH_CONSTRAINT_REGEX, "'a'", END, &other, &error), LH_OK);
     assert_ptr_not_equal(first, other);
     lh_constraint_release(other);
     for (unsigned i = 0; i < LH_CONSTRAINT_CACHE_ENTRIES_MAX; i++) {
