@@ -247,6 +247,7 @@ static void plan_some(uint32_t machines, uint32_t sites, uint32_t count, double 
                           map.site_count, plan.layout.stage_count);
         random_map_reset(&map);
     }
+    assert_true(worst_ms < 20 * limit_ms); /* also with sanitizers, on a machine that is busy */
     print_message("%u machines in up to %u sites: at most %.0f ms, %.0f %% over the bound\n",
                   machines, sites, worst_ms, gap * 100);
 }
@@ -398,6 +399,33 @@ static void pins_are_kept_among_many(void **state) {
     assert_true(planned > fleets(20) / 2);
 }
 
+/* For few machines and for many. */
+static void without_memory_of_its_own_it_says_so(void **state) {
+    static const uint32_t machines[] = {4, 14};
+    (void)state;
+    for (uint32_t i = 0; i < 2; i++) {
+        uint64_t seed = 3;
+        lh_fleet_map map;
+        lh_layout_plan plan;
+        do {
+            random_map_make(&seed, machines[i], 4, 8, &map);
+            if (map.machine_count < machines[i] ||
+                lh_layout_search(&map, &token_aim, &plan, NULL) != LH_OK)
+                random_map_reset(&map);
+        } while (!map.machines);
+        for (size_t n = 1;; n++) {
+            lh_error error = {0};
+            failing_malloc_arm(n);
+            lh_status status = lh_layout_search(&map, &token_aim, &plan, &error);
+            if (!failing_malloc_disarm())
+                break;
+            assert_int_equal(status, LH_ERR_NO_MEMORY);
+            assert_true(error.message[0] != 0);
+        }
+        random_map_reset(&map);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_is_better_with_few_machines),
@@ -409,6 +437,7 @@ int main(void) {
         cmocka_unit_test(a_pin_is_kept),
         cmocka_unit_test(without_memory_there_is_no_plan),
         cmocka_unit_test(pins_are_kept_among_many),
+        cmocka_unit_test(without_memory_of_its_own_it_says_so),
     };
     cmocka_set_test_filter(getenv("LONGHAUL_TEST_ONLY")); /* for many fleets: one test */
     return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
