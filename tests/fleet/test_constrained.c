@@ -46,20 +46,32 @@ static int tear_down(void **state) {
 }
 
 /* Workers that take masks; time then is a whole second. */
-static simulation *create_fleet(int workers, uint64_t seed) {
+static simulation *create_fleet_with(int workers, uint64_t seed, uint32_t pages, bool caches) {
     const simulation_options options = {
-        .seed = seed, .scheduler = {.vocabulary = VOCABULARY}, .link = {.delay_us = 10 * MS}};
+        .seed = seed,
+        .scheduler = {.vocabulary = VOCABULARY, .prefix_cache = caches},
+        .link = {.delay_us = 10 * MS}};
     simulation *sim = simulation_create(&options);
     for (int i = 0; i < workers; i++) {
         toy_worker_options worker = small_worker(i);
         worker.vocabulary = VOCABULARY;
+        worker.pages_total = pages;
         simulation_add_worker(sim, &worker);
     }
     simulation_wait_ready(sim, 10000 * MS);
     return sim;
 }
 
-static void submit_all(simulation *sim) {
+static simulation *create_fleet(int workers, uint64_t seed) {
+    return create_fleet_with(workers, seed, 1000, false);
+}
+
+static lh_scheduler_figures figures_of(simulation *sim) {
+    return lh_scheduler_current_figures(lh_chain_controller_scheduler(simulation_controller(sim)));
+}
+
+/* `first`: the streams that there are. */
+static void submit_more(simulation *sim, uint32_t first) {
     static const uint32_t end = END;
     for (uint32_t i = 0; i < STREAMS; i++) {
         uint32_t prompt[100];
@@ -73,8 +85,12 @@ static void submit_all(simulation *sim) {
             .stop_token_count = 1,
             .sampling = {.temperature = 1, .top_p = 1, .repetition_penalty = 1, .seed = i},
             .constraint = constraint};
-        assert_int_equal(simulation_submit_request(sim, &request, NULL), (int)i);
+        assert_int_equal(simulation_submit_request(sim, &request, NULL), (int)(first + i));
     }
+}
+
+static void submit_all(simulation *sim) {
+    submit_more(sim, 0);
 }
 
 typedef struct answers {
@@ -82,11 +98,11 @@ typedef struct answers {
 } answers;
 
 /* Each stream has ended by its grammar, with a text of it. */
-static void collect(simulation *sim, answers *all) {
+static void collect_from(simulation *sim, int first, answers *all) {
     memset(all, 0, sizeof *all);
     assert_true(simulation_run_streams(sim, simulation_now_us(sim) + 200000 * MS));
     for (int i = 0; i < STREAMS; i++) {
-        const simulation_stream *stream = simulation_stream_at(sim, i);
+        const simulation_stream *stream = simulation_stream_at(sim, first + i);
         char text[TOKENS_MAX];
         if (!stream->is_finished || stream->reason != LH_FINISH_STOP)
             fail_msg("stream %d: %s", i, stream->message);
@@ -97,6 +113,10 @@ static void collect(simulation *sim, answers *all) {
         assert_true(probe_matches(constraint, text, stream->count));
     }
     small_fleet_assert_clean(sim);
+}
+
+static void collect(simulation *sim, answers *all) {
+    collect_from(sim, 0, all);
 }
 
 static void answer_of(int workers, answers *all) {
@@ -135,6 +155,57 @@ static void the_same_with_a_kill_in_the_middle(void **state) {
     }
 }
 
+/* Those that make room come back to where their grammar was. */
+static void the_same_with_too_few_pages(void **state) {
+    (void)state;
+    static answers whole, squeezed;
+    answer_of(1, &whole);
+    simulation *sim = create_fleet_with(2, 1, 24, false);
+    submit_all(sim);
+    collect(sim, &squeezed);
+    assert_true(figures_of(sim).preemptions > 0);
+    assert_memory_equal(&squeezed, &whole, sizeof whole);
+    simulation_destroy(sim);
+}
+
+/* What stands of the prompts in the caches leaves the answers as they were. */
+static void the_same_with_cached_prompts(void **state) {
+    (void)state;
+    static answers whole, again;
+    answer_of(1, &whole);
+    simulation *sim = create_fleet_with(2, 1, 1000, true);
+    submit_all(sim);
+    collect(sim, &again);
+    assert_memory_equal(&again, &whole, sizeof whole);
+    submit_more(sim, STREAMS);
+    collect_from(sim, STREAMS, &again);
+    assert_true(figures_of(sim).prefix_hits > 0);
+    assert_memory_equal(&again, &whole, sizeof whole);
+    simulation_destroy(sim);
+}
+
+static uint32_t epoch_of(simulation *sim) {
+    return lh_fleet_chain(lh_chain_controller_fleet(simulation_controller(sim)))->epoch;
+}
+
+/* Of three workers one leaves, and the others go on; the last of them has no masks then. */
+static void the_same_when_the_chain_is_handed_over(void **state) {
+    (void)state;
+    static answers whole, moved;
+    answer_of(1, &whole);
+    for (int moment = 0; moment < 4; moment++) {
+        simulation *sim = create_fleet(3, 1);
+        submit_all(sim);
+        small_fleet_pass(sim, 60 + 150 * moment);
+        uint32_t epoch = epoch_of(sim);
+        toy_worker_set_leaving(simulation_worker(sim, 1 + moment % 3), true);
+        collect(sim, &moved);
+        assert_true(epoch_of(sim) > epoch);
+        assert_memory_equal(&moved, &whole, sizeof whole);
+        simulation_destroy(sim);
+    }
+}
+
 static void cancelled_streams_leave_nothing(void **state) {
     (void)state;
     static answers whole;
@@ -161,8 +232,7 @@ static void masks_travel_once_and_names_do_not_cross_the_ring(void **state) {
     simulation *sim = create_fleet(2, 1);
     submit_all(sim);
     collect(sim, &all);
-    const lh_scheduler *scheduler = lh_chain_controller_scheduler(simulation_controller(sim));
-    lh_scheduler_figures figures = lh_scheduler_current_figures(scheduler);
+    lh_scheduler_figures figures = figures_of(sim);
     uint64_t masks = 0;
     for (int node = 1; node <= 2; node++)
         masks += toy_worker_current_figures(simulation_worker(sim, node)).masks;
@@ -178,6 +248,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_same_on_one_two_and_three_workers),
         cmocka_unit_test(the_same_with_a_kill_in_the_middle),
+        cmocka_unit_test(the_same_with_too_few_pages),
+        cmocka_unit_test(the_same_with_cached_prompts),
+        cmocka_unit_test(the_same_when_the_chain_is_handed_over),
         cmocka_unit_test(cancelled_streams_leave_nothing),
         cmocka_unit_test(masks_travel_once_and_names_do_not_cross_the_ring),
     };
