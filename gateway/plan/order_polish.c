@@ -18,10 +18,15 @@
 #define BUSIEST_SLACK 1.3
 /* Stages that one polish may try, at about 2 ns each. */
 #define WORK_MAX 8e6
+/* For so few machines that each move may matter. */
+#define FEW          16u
+#define WORK_MAX_FEW 5e7
 
 lh_status lh_order_polish_init(lh_order_polish *polish, lh_parts *parts, const lh_aim *aim,
                                lh_error *error) {
-    *polish = (lh_order_polish){.parts = parts, .aim = aim, .work_left = WORK_MAX};
+    *polish = (lh_order_polish){.parts = parts,
+                                .aim = aim,
+                                .work_left = parts->machine_count <= FEW ? WORK_MAX_FEW : WORK_MAX};
     polish->kept = calloc(ORDER_MAX, sizeof *polish->kept);
     if (!polish->kept)
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory to split the layers");
