@@ -91,7 +91,7 @@ lh_status lh_gzip_compress(const char *bytes, size_t length, char **out, size_t 
     stream.avail_out = (uInt)length;
     int code = deflate(&stream, Z_FINISH);
     deflateEnd(&stream);
-    if (code != Z_STREAM_END) {
+    if (code != Z_STREAM_END || stream.avail_out == 0) {
         free(made);
         return LH_ERR_LIMIT;
     }

@@ -158,8 +158,8 @@ void lh_openai_tools_parse(const lh_body_reader *body, lh_openai_tools *tools) {
 }
 
 void lh_openai_tools_read_parallel(const lh_body_reader *body, lh_openai_tools *tools) {
-    tools->has_one_call =
-        lh_body_field(body, "parallel_tool_calls") && !lh_body_bool(body, "parallel_tool_calls");
+    bool is_named = tools->choice == LH_TOOL_CHOICE_NAMED;
+    tools->has_one_call = !lh_body_bool_or(body, "parallel_tool_calls", !is_named);
 }
 
 /* ---- Calls and results in messages ---- */

@@ -16,7 +16,7 @@ typedef struct lh_openai_tools {
     const json_t *list; /* of the body, checked; NULL: none may be called */
     lh_openai_tool_choice choice;
     const char *name;  /* of LH_TOOL_CHOICE_NAMED */
-    bool has_one_call; /* parallel_tool_calls is false */
+    bool has_one_call; /* at most */
 } lh_openai_tools;
 
 #define LH_OPENAI_CALL_ID_CHARACTERS_MAX 256u
@@ -39,7 +39,8 @@ void lh_openai_tools_choose(const lh_body_reader *body, const json_t *list,
 /* The same by OpenAI's words none, auto and required. */
 void lh_openai_tools_choose_word(const lh_body_reader *body, const json_t *list,
                                  lh_openai_tools *tools);
-/* parallel_tool_calls. */
+/* parallel_tool_calls, once the choice is known: who names a function and says nothing else wants
+ * one call of it, as clients that read a single result do. */
 void lh_openai_tools_read_parallel(const lh_body_reader *body, lh_openai_tools *tools);
 /* The name of a function: [A-Za-z0-9_-], so that no template can take it for a mark. NULL: refused.
  */

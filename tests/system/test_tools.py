@@ -86,6 +86,12 @@ class Tools(unittest.TestCase):
         said = call("weather", {"city": "a"}) + call("weather", {"city": "b"})
         self.check(said, None, [("weather", {"city": "a"})], parallel_tool_calls=False)
 
+    def test_a_named_function_is_called_once(self):
+        said = call("weather", {"city": "a"}) + "\n" + call("weather", {"city": "b"})
+        named = {"type": "function", "function": {"name": "weather"}}
+        self.check(said, None, [("weather", {"city": "a"})], tool_choice=named)
+        self.check(said, None, [("weather", {"city": "a"}), ("weather", {"city": "b"})], tool_choice=named, parallel_tool_calls=True)
+
     def test_none_leaves_the_text_alone(self):
         said = call("weather", {})
         self.check(said, said, [], finish="stop", tool_choice="none")

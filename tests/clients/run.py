@@ -1,0 +1,41 @@
+"""Starts a gateway and two workers with a real model and runs this folder's tests against it, each client in a process of its own. Started by
+tests/clients/run; arguments: the clients to run, all if there are none."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.append(str(HERE.parent / "system"))
+
+from fleet import Fleet
+from raw_http import ask
+
+PATIENCE_S = 900
+
+
+def run_client(path, environment):
+    began = time.monotonic()
+    print(f"== {path.stem.removeprefix('test_')}", flush=True)
+    status = subprocess.run([sys.executable, path], env=environment, timeout=PATIENCE_S).returncode
+    print(f"   {time.monotonic() - began:.0f} s", flush=True)
+    return status == 0
+
+
+def main(names):
+    known = {path.stem.removeprefix("test_"): path for path in sorted(HERE.glob("test_*.py"))}
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        sys.exit(f"unknown: {', '.join(unknown)}; there are {', '.join(known)}")
+    with Fleet(workers=2) as fleet:
+        model = ask(fleet.port, "GET", "/v1/models").json()["data"][0]["id"]
+        environment = {**os.environ, "LONGHAUL_CLIENTS_URL": f"{fleet.url}/v1", "LONGHAUL_CLIENTS_MODEL": model}
+        failed = [name for name in names or known if not run_client(known[name], environment)]
+    if failed:
+        sys.exit(f"FAILED: {', '.join(failed)}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
