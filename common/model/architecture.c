@@ -41,6 +41,51 @@ static const lh_architecture architectures[] = {
      .required = QK_NORMS,
      .experts = LH_EXPERTS_ALWAYS,
      .experts_normalized = true},
+    /* its text alone, as qwen3vl below */
+    {.name = "qwen3vlmoe",
+     .required = QK_NORMS,
+     .experts = LH_EXPERTS_ALWAYS,
+     .experts_normalized = true},
+    /* GLM 4.5 to 4.7, Solar Open; norms of heads in the large ones alone */
+    {.name = "glm4moe",
+     .required = LH_ROLE_BIT(LH_TENSOR_FFN_NORM_BEHIND) | LH_ROLE_BIT(LH_TENSOR_ROUTER_BIAS),
+     .lacking = LH_ROLE_BIT(LH_TENSOR_FFN_NORM),
+     .optional = QKV_BIASES | QK_NORMS | SHARED_EXPERT,
+     .experts = LH_EXPERTS_ALWAYS,
+     .routing = LH_ROUTING_SIGMOID},
+    {.name = "dots1",
+     .required = QK_NORMS,
+     .optional = SHARED_EXPERT,
+     .experts = LH_EXPERTS_ALWAYS},
+    {.name = "hunyuan-moe",
+     .required = QK_NORMS | SHARED_EXPERT,
+     .norms_are_late = true,
+     .experts = LH_EXPERTS_ALWAYS,
+     .experts_normalized = true,
+     .experts_are_wide = true},
+    {.name = "bailingmoe",
+     .rope_interleaved = true,
+     .required = SHARED_EXPERT,
+     .optional = LH_ROLE_BIT(LH_TENSOR_ROPE_FACTORS),
+     .experts = LH_EXPERTS_ALWAYS},
+    {.name = "bailingmoe2", .required = QK_NORMS | SHARED_EXPERT, .experts = LH_EXPERTS_ALWAYS},
+    {.name = "ernie4_5-moe",
+     .rope_interleaved = true,
+     .optional = SHARED_EXPERT | LH_ROLE_BIT(LH_TENSOR_ATTN_OUTPUT_BIAS),
+     .experts = LH_EXPERTS_ALWAYS,
+     .experts_normalized = true},
+    {.name = "minimax-m2",
+     .required = QK_NORMS | LH_ROLE_BIT(LH_TENSOR_ROUTER_BIAS),
+     .norms_whole_rows = true,
+     .experts = LH_EXPERTS_ALWAYS,
+     .experts_normalized = true,
+     .experts_are_wide = true},
+    {.name = "exaone-moe",
+     .required = QK_NORMS,
+     .optional = SHARED_EXPERT | LH_ROLE_BIT(LH_TENSOR_ROPE_FACTORS),
+     .window_period = 4,
+     .window_rope = LH_WINDOW_ROPE_ONLY,
+     .experts = LH_EXPERTS_ALWAYS},
     {.name = "olmoe",
      .required = QK_NORMS,
      .norms_whole_rows = true,
@@ -97,13 +142,19 @@ static const lh_architecture architectures[] = {
      .lacking = LH_ROLE_BIT(LH_TENSOR_FFN_NORM),
      .optional = QKV_BIASES},
     {.name = "internlm2", .rope_interleaved = true},
+    {.name = "hunyuan-dense", .required = QK_NORMS, .norms_are_late = true},
     {.name = "ernie4_5", .rope_interleaved = true},
     {.name = "maincoder", .rope_interleaved = true, .required = QK_NORMS},
     /* their text alone: positions of images are what their rotary sections are for */
     {.name = "qwen2vl", .required = QKV_BIASES},
     {.name = "qwen3vl", .required = QK_NORMS},
     {.name = "gemma", .embedding_scaled = true, .gate = LH_GATE_GELU},
-    /* DeepSeek V2, V3, R1 and what is made like them */
+    /* DeepSeek's first mixture */
+    {.name = "deepseek",
+     .rope_interleaved = true,
+     .optional = SHARED_EXPERT,
+     .experts = LH_EXPERTS_ALWAYS},
+    /* DeepSeek V2, V3, R1, Kimi K2 and what is made like them */
     {.name = "deepseek2",
      .rope_interleaved = true,
      .is_latent = true,
@@ -133,7 +184,7 @@ static void list_names(char *text, size_t size) {
 lh_status lh_architecture_find(const lh_gguf *gguf, const lh_architecture **architecture,
                                lh_error *error) {
     lh_text name;
-    char names[256];
+    char names[512];
     lh_status status = lh_gguf_get_text(gguf, "general.architecture", &name, error);
     if (status == LH_ERR_NOT_FOUND)
         return lh_fail(error, LH_ERR_MALFORMED, "GGUF metadata: general.architecture is missing");

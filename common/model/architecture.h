@@ -47,6 +47,7 @@ typedef struct lh_architecture {
     /* the width of an expert is feed_forward_length; otherwise expert_feed_forward_length */
     bool experts_are_wide;
     bool norms_whole_rows; /* of q and k */
+    bool norms_are_late;   /* those of q and k: behind the rotation */
     bool is_latent;        /* its attention is latent */
     bool has_scales;       /* residual_scale and logit_scale, embedding_scale */
     bool requires_scales;  /* where they are not given, they are not 1 */

@@ -38,6 +38,7 @@ static const lh_refused_key refused_keys[] = {
     {"rope.scaling.yarn_ext_factor", 1},
     {"rope.scaling.yarn_attn_factor", 1},
     {"attention.temperature_scale", 0},
+    {"rope.scaling.alpha", 0},
 };
 
 static lh_status refuse(const lh_metadata *metadata, const char *suffix, double value) {
@@ -209,9 +210,27 @@ static lh_status read_window(const lh_metadata *metadata, lh_model_config *confi
     return status != LH_OK ? status : read_window_period(metadata, config);
 }
 
+/* The layers that predict tokens further on come last in the file, and are counted with the others.
+ */
+static lh_status read_layers(const lh_metadata *metadata, lh_model_config *config) {
+    static const char suffix[] = "nextn_predict_layers";
+    double drafting = 0;
+    lh_status status = lh_metadata_count(metadata, "block_count", LAYERS_MAX, 0, &config->layers);
+    if (status == LH_OK)
+        status = lh_metadata_number(metadata, suffix, &drafting);
+    if (status == LH_ERR_NOT_FOUND || (status == LH_OK && drafting == 0))
+        return LH_OK;
+    if (status == LH_OK) {
+        status =
+            lh_metadata_count(metadata, suffix, config->layers - 1, 0, &config->drafting_layers);
+    }
+    config->layers -= config->drafting_layers;
+    return status;
+}
+
 static lh_status read_sizes(const lh_metadata *metadata, lh_model_config *config) {
     double epsilon = 0;
-    lh_status status = lh_metadata_count(metadata, "block_count", LAYERS_MAX, 0, &config->layers);
+    lh_status status = read_layers(metadata, config);
     if (status == LH_OK)
         status = lh_metadata_count(metadata, "embedding_length", WIDTH_MAX, 0, &config->width);
     if (status == LH_OK) {
@@ -226,6 +245,7 @@ static lh_status read_sizes(const lh_metadata *metadata, lh_model_config *config
     }
     config->gate = metadata->architecture->gate;
     config->norms_whole_rows = metadata->architecture->norms_whole_rows;
+    config->norms_are_late = metadata->architecture->norms_are_late;
     config->embedding_scale =
         metadata->architecture->embedding_scaled ? sqrtf((float)config->width) : 1;
     return status;

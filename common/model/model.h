@@ -77,10 +77,12 @@ typedef struct lh_model_config {
     uint32_t
         shared_expert_width; /* of the one that all rows go through besides; 0: there is none */
     lh_routing routing;
-    bool experts_normalized; /* the shares of those that are used add up to 1 */
-    float experts_scale;     /* of the shares, after that */
-    bool norms_whole_rows;   /* the norms of q and k: all heads of a row together */
-    uint64_t roles;          /* which tensors there are: lh_model_has */
+    bool experts_normalized;  /* the shares of those that are used add up to 1 */
+    float experts_scale;      /* of the shares, after that */
+    bool norms_whole_rows;    /* the norms of q and k: all heads of a row together */
+    bool norms_are_late;      /* they come behind the rotation */
+    uint64_t roles;           /* which tensors there are: lh_model_has */
+    uint32_t drafting_layers; /* behind the others, in the file alone: nothing here needs them */
 } lh_model_config;
 
 /* Which part of a model: layers [first, last), with the embedding and the head where first == 0 and

@@ -394,6 +394,12 @@ static void read_roles(const lh_gguf *gguf, const lh_architecture *architecture,
     replace_by_fused(gguf, config->roles | optional, config);
 }
 
+static bool is_of_drafting_layer(const lh_model_config *config, const char *name) {
+    uint32_t layer;
+    return split_layer_name(name, &layer, &name) && layer >= config->layers &&
+           layer - config->layers < config->drafting_layers;
+}
+
 /* Every tensor of the file has a role. */
 static lh_status check_known(const lh_gguf *gguf, const lh_model_config *config, lh_error *error) {
     for (size_t i = 0; i < lh_gguf_tensor_count(gguf); i++) {
@@ -402,6 +408,8 @@ static lh_status check_known(const lh_gguf *gguf, const lh_model_config *config,
         size_t length = tensor->name.length < NAME_BYTES ? tensor->name.length : NAME_BYTES;
         memcpy(name, tensor->name.bytes, length);
         name[length] = '\0';
+        if (is_of_drafting_layer(config, name))
+            continue;
         lh_tensor_role role = role_of(config, name);
         if (role == LH_TENSOR_ROLES || strlen(name) != tensor->name.length) {
             return lh_fail(error, LH_ERR_UNSUPPORTED,

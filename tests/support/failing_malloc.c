@@ -2,6 +2,7 @@
 #include "tests/support/failing_malloc.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -11,6 +12,7 @@
 static _Atomic long long countdown = 0; /* 0: not armed or fired */
 static _Atomic bool failed = false;
 static _Atomic long long held = 0; /* allocated and not freed */
+static _Atomic long long bytes = 0;
 static long long noted = 0;
 
 void failing_malloc_arm(size_t n) {
@@ -34,7 +36,12 @@ static bool must_fail(void) {
 /* A pointer where nothing was before. */
 static void *count(void *memory) {
     atomic_fetch_add(&held, memory != NULL);
+    atomic_fetch_add(&bytes, (long long)malloc_usable_size(memory));
     return memory;
+}
+
+long long failing_malloc_bytes(void) {
+    return atomic_load(&bytes);
 }
 
 #define WRAP(type, name, parameters, arguments)                                                    \
@@ -54,10 +61,15 @@ WRAP(char *, strndup, (const char *text, size_t length), (text, length))
     void *__wrap_##name parameters;                                                                \
     void *__wrap_##name parameters {                                                               \
         bool is_new = !old;                                                                        \
+        long long before = (long long)malloc_usable_size(old);                                     \
         if (must_fail())                                                                           \
             return NULL;                                                                           \
         void *memory = __real_##name arguments;                                                    \
-        return is_new ? count(memory) : memory;                                                    \
+        if (is_new)                                                                                \
+            return count(memory);                                                                  \
+        if (memory)                                                                                \
+            atomic_fetch_add(&bytes, (long long)malloc_usable_size(memory) - before);              \
+        return memory;                                                                             \
     }
 WRAP_AGAIN(realloc, (void *old, size_t size), (old, size))
 WRAP_AGAIN(reallocarray, (void *old, size_t number, size_t size), (old, number, size))
@@ -66,7 +78,8 @@ int __real_posix_memalign(void **out, size_t alignment, size_t size);
 int __wrap_posix_memalign(void **out, size_t alignment, size_t size);
 int __wrap_posix_memalign(void **out, size_t alignment, size_t size) {
     int code = must_fail() ? ENOMEM : __real_posix_memalign(out, alignment, size);
-    atomic_fetch_add(&held, code == 0);
+    if (code == 0)
+        count(*out);
     return code;
 }
 
@@ -74,6 +87,7 @@ void __real_free(void *memory);
 void __wrap_free(void *memory);
 void __wrap_free(void *memory) {
     atomic_fetch_sub(&held, memory != NULL);
+    atomic_fetch_sub(&bytes, (long long)malloc_usable_size(memory));
     __real_free(memory);
 }
 

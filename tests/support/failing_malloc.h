@@ -22,6 +22,9 @@ void failing_malloc_arm(size_t n);
 /* No more failures; tells whether one has happened since it was armed. */
 bool failing_malloc_disarm(void);
 
+/* Bytes that are allocated and not freed, as the allocator rounds them up. */
+long long failing_malloc_bytes(void);
+
 /* ---- What is not freed: also without a sanitizer ---- */
 
 /* Fixtures of a group of tests: after it as many allocations are held as before, of what the

@@ -12,9 +12,10 @@ from gguf.quants import dequantize
 
 BLOCK = 32
 # Architectures whose files store the pairs that turn together as (2i, 2i + 1).
-INTERLEAVED = ("llama", "granite", "granitemoe", "minicpm", "glm4", "smollm3", "internlm2", "ernie4_5", "maincoder", "deepseek2")
+INTERLEAVED = ("llama", "granite", "granitemoe", "minicpm", "glm4", "smollm3", "internlm2", "ernie4_5", "maincoder", "deepseek", "deepseek2", "bailingmoe",
+               "ernie4_5-moe")
 # Of so many layers the last one sees all, where there is a window; 0: none does.
-WINDOW_PERIODS = {"gemma3": 6, "phi3": 0, "olmo2": 4, "exaone4": 4, "gpt-oss": 2}
+WINDOW_PERIODS = {"gemma3": 6, "phi3": 0, "olmo2": 4, "exaone4": 4, "exaone-moe": 4, "gpt-oss": 2}
 
 
 class Matrix:
@@ -308,7 +309,7 @@ class Model:
         self.architecture = field("general.architecture")
         get = lambda key, default=None: field(f"{self.architecture}.{key}", default)
         self.get = get
-        self.layers = int(get("block_count"))
+        self.layers = int(get("block_count")) - int(get("nextn_predict_layers", 0))
         self.width = int(get("embedding_length"))
         self.heads = int(get("attention.head_count"))
         self.kv_heads = int(get("attention.head_count_kv", self.heads))
@@ -317,7 +318,7 @@ class Model:
         self.epsilon = float(get("attention.layer_norm_rms_epsilon"))
         self.is_gemma = self.architecture in ("gemma", "gemma3")
         self.is_gpt_oss = self.architecture == "gpt-oss"
-        self.second_norm = "post_attention_norm" if self.architecture in ("gpt-oss", "seed_oss") else "ffn_norm"
+        self.second_norm = "post_attention_norm" if self.architecture in ("gpt-oss", "seed_oss", "glm4moe") else "ffn_norm"
         self.window = int(get("attention.sliding_window", 0)) if self.architecture in WINDOW_PERIODS else 0
         self.pattern = get("attention.sliding_window_pattern", WINDOW_PERIODS.get(self.architecture, 0))
         self.rank, self.query_rank = int(get("attention.kv_lora_rank", 0)), int(get("attention.q_lora_rank", 0))
@@ -331,7 +332,7 @@ class Model:
         self.groups, self.groups_used = int(get("expert_group_count", 1)), int(get("expert_group_used_count", 1))
         self.split(int(get("feed_forward_length")))
         self.experts, self.used = int(get("expert_count", 0)), int(get("expert_used_count", 0))
-        normalized = self.architecture in ("llama", "qwen3moe", "granitemoe")
+        normalized = self.architecture in ("llama", "qwen3moe", "qwen3vlmoe", "granitemoe", "hunyuan-moe", "ernie4_5-moe", "minimax-m2")
         self.normalized = bool(get("expert_weights_norm", normalized))
         self.residual_scale = float(get("residual_scale", 1.0))
 
@@ -353,7 +354,7 @@ class Model:
         return self.window > 0 and (self.pattern == 0 or layer % self.pattern < self.pattern - 1)
 
     def is_rotated(self, layer):
-        if self.architecture == "exaone4" and self.window > 0:
+        if self.architecture in ("exaone4", "exaone-moe") and self.window > 0:
             return self.has_window(layer)
         return self.architecture != "smollm3" or layer % 4 < 3
 
@@ -445,16 +446,22 @@ class Model:
             a.scaled(a.product(x, part(name)), scale, self.vector(f"blk.{layer}.{name}.bias", a)).reshape(rows, -1, self.head_dim)
             for name in ("attn_q", "attn_k", "attn_v")
         )
-        if f"blk.{layer}.attn_q_norm.weight" in self.tensors:
-            gains = [self.vector(f"blk.{layer}.attn_{name}_norm.weight", a) for name in "qk"]
-            # of each head, or of all heads of a row together
-            q, k = (a.head_norm(x.reshape(rows, -1, len(gain)), gain, self.epsilon).reshape(x.shape) for x, gain in zip((q, k), gains))
+        has_norms, late = f"blk.{layer}.attn_q_norm.weight" in self.tensors, self.architecture.startswith("hunyuan")
+        if has_norms and not late:
+            q, k = self.normed_heads(a, layer, q, k)
         if self.is_rotated(layer):
             q, k = (a.rope(x, *angles, *self.rotated_pairs()) for x in (q, k))
+        if has_norms and late:
+            q, k = self.normed_heads(a, layer, q, k)
         sinks = self.vector(f"blk.{layer}.attn_sinks.weight", a)
         heads = [a.attend(q[:, i], k[:, i // group], v[:, i // group], self.scale, seen, -np.inf if sinks is None else sinks[i])
                  for i in range(self.heads)]
         return self.scaled_branch(a, np.concatenate(heads, axis=1)), part("attn_output")
+
+    def normed_heads(self, a, layer, *parts):
+        """Of each head, or of all heads of a row together."""
+        gains = [self.vector(f"blk.{layer}.attn_{name}_norm.weight", a) for name in "qk"]
+        return [a.head_norm(x.reshape(len(x), -1, len(gain)), gain, self.epsilon).reshape(x.shape) for x, gain in zip(parts, gains)]
 
     def feed_forward(self, a, layer, h):
         """(x, W), as above."""
@@ -480,7 +487,7 @@ class Model:
 
     def shares(self, a, layer, logits):
         """logits[rows][experts] -> chosen[rows][used], ascending, and their shares."""
-        gating = int(self.get("expert_gating_func", 3 if self.is_gpt_oss else 1))
+        gating = int(self.get("expert_gating_func", {"gpt-oss": 3, "glm4moe": 2}.get(self.architecture, 1)))
         p = {1: a.softmax, 2: a.sigmoid, 3: np.copy}[gating](logits)
         bias = self.vector(f"blk.{layer}.exp_probs_b.bias", a)
         rated = self.of_best_groups(p if bias is None else p + bias)

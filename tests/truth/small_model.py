@@ -9,6 +9,7 @@ VOCABULARY = 301
 BIASES, HEAD_NORMS, POST_NORMS, FACTORS, HEAD = "biases", "head norms", "post norms", "rope factors", "head"
 NORM_BEHIND = "the second norm by another name"
 NO_PRE_NORMS, FUSED_QKV, FUSED_UP, LONG_SHORT = "no norms before", "one matrix for q, k and v", "one for gate and up", "long and short factors"
+DRAFTING = "a layer for drafting, which nothing needs"
 ROW_NORMS, EXPERTS, SHARED, SHARED_ROUTER, ROUTER_BIAS = "row norms", "experts", "shared expert", "its share", "router bias"
 GPT_OSS, MXFP4 = "more biases, sinks, and a norm of another name", "experts of that type"
 YARN = {"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0, "rope.scaling.original_context_length": 64}
@@ -19,6 +20,7 @@ PHI = {"attention.sliding_window": 19, "rope.dimension_count": 12, "rope.scaling
 LONG = {"rope.scaling.type": "longrope", "rope.scaling.original_context_length": 64}
 LATENT, WHOLE = "latent attention", "keys and values in one matrix"
 GROUPS = {"expert_count": 12, "expert_used_count": 4, "expert_group_count": 4, "expert_group_used_count": 2, "expert_feed_forward_length": 64}
+SIGMOID = {"expert_gating_func": 2, "expert_weights_scale": 2.5, "expert_weights_norm": True}
 DEEPSEEK = {"attention.kv_lora_rank": 64, "leading_dense_block_count": 1, "expert_shared_count": 2}
 SCALES = {"embedding_scale": 6.5, "residual_scale": 0.22, "attention.scale": 0.11, "logit_scale": 3.5}
 MODELS = {
@@ -59,6 +61,28 @@ MODELS = {
     "qwen2moe": ("qwen2moe", 2, dict(NARROW, expert_shared_feed_forward_length=128), {BIASES, EXPERTS, SHARED, SHARED_ROUTER, HEAD}),
     "qwen3moe": ("qwen3moe", 3, NARROW, {HEAD_NORMS, EXPERTS}),
     "qwen3moe, sigmoid, bias and scale": ("qwen3moe", 2, dict(NARROW, expert_gating_func=2, expert_weights_scale=2.5), {HEAD_NORMS, EXPERTS, ROUTER_BIAS}),
+    "qwen3vlmoe": ("qwen3vlmoe", 2, dict(NARROW, **{"rope.dimension_sections": [2, 3, 3, 0]}), {HEAD_NORMS, EXPERTS, HEAD}),
+    "glm4moe as the Air ones": ("glm4moe", 3, dict(NARROW, **SIGMOID, **{"leading_dense_block_count": 1, "expert_shared_count": 1, "rope.dimension_count": 16}),
+                                {BIASES, EXPERTS, SHARED, ROUTER_BIAS, NORM_BEHIND, DRAFTING, HEAD}),
+    "glm4moe as the large ones": ("glm4moe", 2, dict(NARROW, **{"expert_shared_count": 1, "rope.dimension_count": 8, "expert_weights_norm": True}),
+                                  {BIASES, HEAD_NORMS, EXPERTS, SHARED, ROUTER_BIAS, NORM_BEHIND, HEAD}),
+    "dots1": ("dots1", 2, dict(NARROW, **SIGMOID, **{"leading_dense_block_count": 1, "expert_shared_count": 2}),
+              {HEAD_NORMS, EXPERTS, SHARED, ROUTER_BIAS, HEAD}),
+    "hunyuan-dense": ("hunyuan-dense", 2, {"rope.freq_base": 1.1e7, "rope.scaling.type": "none", "rope.scaling.factor": 1.0}, {HEAD_NORMS}),
+    "hunyuan-moe": ("hunyuan-moe", 2, dict(NARROW, **{"rope.freq_base": 1.1e7, "expert_shared_feed_forward_length": 96, "expert_shared_count": 1}),
+                    {HEAD_NORMS, EXPERTS, SHARED}),
+    "bailingmoe": ("bailingmoe", 2, dict(NARROW, **{"expert_shared_count": 2, "expert_weights_norm": True, "expert_weights_scale": 1.0}),
+                   {EXPERTS, SHARED, HEAD}),
+    "bailingmoe2": ("bailingmoe2", 3, dict(GROUPS, **SIGMOID, **{"leading_dense_block_count": 1, "expert_shared_count": 1,
+                                                                 "expert_shared_feed_forward_length": 64, "rope.dimension_count": 16}),
+                    {FUSED_QKV, HEAD_NORMS, EXPERTS, SHARED, ROUTER_BIAS, DRAFTING, HEAD}),
+    "ernie4_5-moe": ("ernie4_5-moe", 3, dict(NARROW, **{"leading_dense_block_count": 1, "interleave_moe_layer_step": 1, "expert_shared_count": 2,
+                                                         "expert_shared_feed_forward_length": 128}), {EXPERTS, SHARED, ROUTER_BIAS}),
+    "minimax-m2": ("minimax-m2", 2, dict(MIXTURE, **{"expert_gating_func": 2, "rope.dimension_count": 16}), {ROW_NORMS, EXPERTS, ROUTER_BIAS, HEAD}),
+    "exaone-moe": ("exaone-moe", 5, dict(NARROW, **SIGMOID, **{"attention.sliding_window": 17, "leading_dense_block_count": 1, "expert_shared_count": 1,
+                                                               "expert_shared_feed_forward_length": 64}),
+                   {HEAD_NORMS, EXPERTS, SHARED, ROUTER_BIAS, DRAFTING, HEAD}),
+    "deepseek": ("deepseek", 2, dict(NARROW, **{"leading_dense_block_count": 1, "expert_shared_count": 2}), {EXPERTS, SHARED, HEAD}),
     "olmoe": ("olmoe", 2, MIXTURE, {ROW_NORMS, EXPERTS, HEAD}),
     "granitemoe": ("granitemoe", 2, dict(MIXTURE, **SCALES), {EXPERTS}),
     "deepseek2 as V2-Lite": ("deepseek2", 3, dict(DEEPSEEK, **NARROW, **YARN, **{"rope.scaling.yarn_log_multiplier": 0.0707}),
@@ -94,7 +118,9 @@ class Writer:
         # Quantized rows are whole blocks of 32; floats may have any width.
         width, wide, dims, heads, kv_heads = (100, 150, 22, 6, 2) if exact else (96, 160, 32, 6, 2)
         self.file = GGUFWriter(str(self.path), architecture)
-        self.file.add_block_count(layers)
+        self.file.add_block_count(layers + (DRAFTING in has))
+        if DRAFTING in has:
+            self.file.add_uint32(f"{architecture}.nextn_predict_layers", 1)
         self.file.add_context_length(256)
         self.file.add_embedding_length(width)
         self.file.add_feed_forward_length(wide)
@@ -115,6 +141,9 @@ class Writer:
         self.matrix("token_embd.weight", VOCABULARY, width, 3 / np.sqrt(width))
         for layer in range(layers):
             self.layer(f"blk.{layer}.", width, wide, heads * dims, kv_heads * dims, dims, has)
+        if DRAFTING in has:
+            self.matrix(f"blk.{layers}.nextn.eh_proj.weight", width, 2 * width, 1)
+            self.layer(f"blk.{layers}.", width, wide, heads * dims, kv_heads * dims, dims, has)
         self.gain("output_norm.weight", width)
         if HEAD in has:
             self.matrix("output.weight", VOCABULARY, width, 1 / np.sqrt(width))

@@ -1,6 +1,6 @@
 """Every architecture and kind of rope scaling beside numpy_model.py, on the files of small_model.py: with F32 matrices against
 float64, with quantized ones against the arithmetic of kernels.h, operation for operation, both q8 and q16. The C code runs as
-one stage, and as several with column shards and chunks.
+one stage, and as several with column shards and chunks in plain C.
 
   test_architectures.py MODEL.gguf...      compares given files with float64 on their dequantized weights instead (minutes each)
 """
@@ -22,7 +22,7 @@ def check(title, path, arithmetic, bounds, activations="q8"):
     tokens = np.random.default_rng(5).integers(0, VOCABULARY, TOKENS)
     expected = Model(str(path)).logits(tokens, arithmetic)
     good = True
-    for options in (["--stages", "1"], ["--stages", "2", "--column-shards", "3", "--chunk-rows", "23", "--threads", "2"]):
+    for options in (["--stages", "1"], ["--stages", "2", "--column-shards", "3", "--chunk-rows", "23", "--threads", "2", "--isa", "reference"]):
         logits = longhaul_logits(path, tokens, "--activations", activations, *options)
         error, kl = np.abs(logits - expected).max() / np.abs(expected).max(), divergence(expected, logits).max()
         good = good and error <= bounds[0] and kl <= bounds[1]

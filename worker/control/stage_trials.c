@@ -146,7 +146,9 @@ static lh_status run_trial(bench *b, const lh_calibration_trial *trial, lh_calib
 static double attention_part(const lh_model_config *config) {
     double width = config->width, queries = (double)config->heads * config->head_dim;
     double keys = lh_model_key_width(config), rank = config->latent.rank;
-    double wide = 3 * (double)config->feed_forward_width;
+    double mixed =
+        (double)config->experts_used * config->expert_width + config->shared_expert_width;
+    double wide = 3 * (config->experts > 0 ? mixed : config->feed_forward_width);
     if (rank == 0)
         return 2 * queries / (width * (2 * queries + 2 * keys + wide));
     double heads = config->heads, attended = lh_model_attended_width(config);

@@ -238,6 +238,26 @@ static void test_unknown_tensors(void **state) {
     }
 }
 
+/* They are counted with the others, and nothing is asked of their tensors. */
+static void test_layers_for_drafting_are_left_out(void **state) {
+    (void)state;
+    gguf_writer *writer = with_tensors(metadata_without("llama.block_count"), 2, NULL);
+    gguf_writer_u32(writer, "llama.block_count", 3);
+    gguf_writer_u32(writer, "llama.nextn_predict_layers", 1);
+    gguf_writer_gain(writer, "blk.2.nextn.enorm.weight", 7, 1);
+    const lh_model_config config = config_of(writer);
+    assert_int_equal(config.layers, 2);
+    assert_int_equal(config.drafting_layers, 1);
+    writer = with_tensors(metadata_without("llama.block_count"), 2, NULL);
+    gguf_writer_u32(writer, "llama.block_count", 3);
+    gguf_writer_u32(writer, "llama.nextn_predict_layers", 1);
+    gguf_writer_gain(writer, "blk.3.nextn.enorm.weight", 7, 1);
+    check_refused(writer, LH_ERR_UNSUPPORTED, "blk.3.nextn.enorm.weight");
+    writer = sound();
+    gguf_writer_u32(writer, "llama.nextn_predict_layers", 2);
+    check_refused(writer, LH_ERR_LIMIT, "llama.nextn_predict_layers = 2");
+}
+
 static void test_wrong_shapes_and_types(void **state) {
     (void)state;
     const char *q = "blk.0.attn_q.weight";
@@ -399,6 +419,7 @@ int main(void) {
         cmocka_unit_test(test_missing_tensors),
         cmocka_unit_test(test_other_architecture),
         cmocka_unit_test(test_unknown_tensors),
+        cmocka_unit_test(test_layers_for_drafting_are_left_out),
         cmocka_unit_test(test_wrong_shapes_and_types),
         cmocka_unit_test(test_parameters_that_are_not_honoured),
         cmocka_unit_test(test_rope_scaling_types),

@@ -41,23 +41,32 @@ static size_t packed_bytes(const lh_latent *latent) {
     return round_up(most);
 }
 
+static lh_latent shape_of(const lh_model_config *config, uint32_t context) {
+    return (lh_latent){.shape = config->latent,
+                       .heads = config->heads,
+                       .key_dim = config->head_dim - config->rope_dims,
+                       .rope_dims = config->rope_dims,
+                       .context = context};
+}
+
+size_t lh_latent_thread_bytes(const lh_model_config *config, uint32_t context) {
+    const lh_latent latent = shape_of(config, context);
+    size_t kernel = lh_latent_scratch_bytes(width_of(&latent), context);
+    return kernel == 0 ? 0
+                       : query_bytes(&latent) + result_bytes(&latent) + packed_bytes(&latent) +
+                             round_up(kernel);
+}
+
 lh_status lh_latent_init(lh_latent *latent, const lh_model_config *config,
                          const lh_parameters *weights, lh_activation_kind activations,
                          uint32_t rows, uint32_t context, uint32_t threads, lh_error *error) {
     double growth = lh_rope_attention_growth(&config->rope[LH_LAYER_FULL]);
-    *latent = (lh_latent){.shape = config->latent,
-                          .heads = config->heads,
-                          .key_dim = config->head_dim - config->rope_dims,
-                          .rope_dims = config->rope_dims,
-                          .context = context,
-                          .scale = (float)(config->attention_scale * growth * growth)};
-    size_t kernel = lh_latent_scratch_bytes(width_of(latent), context);
-    latent->scratch_bytes = query_bytes(latent) + result_bytes(latent) + packed_bytes(latent);
-    bool complete = kernel > 0;
-    latent->scratch_bytes += round_up(kernel);
-    if (complete)
+    *latent = shape_of(config, context);
+    latent->scale = (float)(config->attention_scale * growth * growth);
+    latent->scratch_bytes = lh_latent_thread_bytes(config, context);
+    if (latent->scratch_bytes > 0)
         latent->scratch = lh_aligned_array_allocate(latent->scratch_bytes, threads);
-    complete = latent->scratch;
+    bool complete = latent->scratch;
     for (uint32_t i = 0; i < weights->layer_count && complete; i++)
         if (weights->layers[i].q_b.data)
             complete = lh_packed_add(&latent->queries, &weights->layers[i].q_b, activations, rows);

@@ -1,7 +1,8 @@
 /* The layer, from top to bottom:
  *
  *   QKV projection    q, k, v = norm(h) Wq, norm(h) Wk, norm(h) Wv      (+ biases)
- *   KV store          (norm each head of q and k;) rotate q and k by position; keep k and v
+ *   KV store          (norm each head of q and k, or behind it,) rotate q and k by position; keep
+ *                     k and v
  *   attention         attended = attention of q; h += attended Wo       (or norm(attended Wo))
  *   and FFN up        gate, up = norm(h) Wg, norm(h) Wu; gated = f(gate) * up
  *                     (of the experts that a router chooses for each row: experts.h)
@@ -133,6 +134,18 @@ static void store_latent(const lh_layer_run *run, const lh_layer *layer, uint32_
     lh_op_kv_store(compute, run->runs, run->run_count, number, p->k, p->k); /* values alone */
 }
 
+/* Of each head, or of all heads of a row together. */
+static void norm_queries_and_keys(const lh_layer_run *run, const lh_layer *layer) {
+    const lh_model_config *c = run->config;
+    const lh_activation_buffer *p = run->buffer;
+    const uint32_t together = c->norms_whole_rows ? c->heads : 1,
+                   keys_together = c->norms_whole_rows ? c->kv_heads : 1;
+    lh_op_norm_heads(run->compute, p->q, run->rows, c->heads / together, together * c->head_dim,
+                     layer->q_norm, c->rms_epsilon);
+    lh_op_norm_heads(run->compute, p->k, run->rows, c->kv_heads / keys_together,
+                     keys_together * c->head_dim, layer->k_norm, c->rms_epsilon);
+}
+
 void lh_layer_store_kv(const lh_layer_run *run, const lh_layer *layer, uint32_t number) {
     const lh_compute *compute = run->compute;
     const lh_model_config *c = run->config;
@@ -145,24 +158,16 @@ void lh_layer_store_kv(const lh_layer_run *run, const lh_layer *layer, uint32_t 
         return;
     }
 
-    if (layer->q_norm && c->norms_whole_rows) {
-        lh_op_norm_heads(compute, p->q, run->rows, 1, c->heads * c->head_dim, layer->q_norm,
-                         c->rms_epsilon);
-        lh_op_norm_heads(compute, p->k, run->rows, 1, c->kv_heads * c->head_dim, layer->k_norm,
-                         c->rms_epsilon);
-    } else if (layer->q_norm) {
-        lh_op_norm_heads(compute, p->q, run->rows, c->heads, c->head_dim, layer->q_norm,
-                         c->rms_epsilon);
-        lh_op_norm_heads(compute, p->k, run->rows, c->kv_heads, c->head_dim, layer->k_norm,
-                         c->rms_epsilon);
-    }
-
+    if (layer->q_norm && !c->norms_are_late)
+        norm_queries_and_keys(run, layer);
     if (layer->is_rotated) {
         /* [rows][heads][head_dim] */
         lh_op_rope(compute, &rope, p->q, run->rows, c->heads, c->head_dim);
         /* [rows][kv_heads][head_dim] */
         lh_op_rope(compute, &rope, p->k, run->rows, c->kv_heads, c->head_dim);
     }
+    if (layer->q_norm && c->norms_are_late)
+        norm_queries_and_keys(run, layer);
     lh_op_kv_store(compute, run->runs, run->run_count, number, p->k, p->v);
 }
 

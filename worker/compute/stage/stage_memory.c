@@ -1,7 +1,10 @@
 /* Sums over the shapes of a model. */
 #include "worker/compute/stage/stage_memory.h"
 
+#include "common/base/arithmetic.h"
 #include "common/model/model_widths.h"
+#include "worker/compute/stage/latent.h"
+#include "worker/compute/stage/ops.h"
 #include "worker/compute/stage/parameters.h"
 #include "worker/compute/stage/sampler.h"
 
@@ -13,6 +16,11 @@ static uint64_t floats(uint64_t count) {
     return count * sizeof(float);
 }
 
+/* Of one row, as products write it. */
+static uint64_t strided(uint64_t width) {
+    return floats(lh_row_stride((size_t)width));
+}
+
 /* Rows of this width as a product reads them. */
 static uint64_t packed(const lh_stage_options *options, uint32_t width) {
     const lh_activation_kind kind =
@@ -22,34 +30,77 @@ static uint64_t packed(const lh_stage_options *options, uint32_t width) {
 
 /* Of one row of an activation buffer. */
 static uint64_t buffer_row(const lh_model_config *c, const lh_stage_options *options) {
-    uint64_t heads = (uint64_t)c->heads + 2 * c->kv_heads;
-    return floats(c->width + LH_LANES + heads * c->head_dim + c->rope_dims) +
-           packed(options, c->width);
+    const uint64_t queries = (uint64_t)c->heads * c->head_dim, keys = lh_model_key_width(c);
+    uint64_t bytes = floats((uint64_t)c->width + LH_LANES + c->rope_dims) + strided(queries) +
+                     strided(keys) + packed(options, c->width);
+    if (c->latent.rank == 0)
+        bytes += strided(keys);
+    if (c->latent.query_rank > 0)
+        bytes += strided(c->latent.query_rank);
+    if (c->experts > 0) /* a router is of floats */
+        bytes += floats(c->width);
+    return bytes;
 }
 
-/* Of one row in the feed-forward part. */
-static uint64_t feed_forward_row(const lh_model_config *c, const lh_stage_options *options) {
+static uint64_t dense_row(const lh_model_config *c, const lh_stage_options *options) {
+    if (!lh_model_has(c, LH_TENSOR_FFN_DOWN))
+        return 0;
+    return 2 * strided(c->feed_forward_width) + packed(options, c->feed_forward_width);
+}
+
+static uint64_t mixture_row(const lh_model_config *c, const lh_stage_options *options) {
     if (c->experts == 0)
-        return floats(2 * (uint64_t)c->feed_forward_width) + packed(options, c->feed_forward_width);
-    uint64_t slot = floats(2 * (uint64_t)c->expert_width) + packed(options, c->expert_width) +
-                    packed(options, c->width);
-    return slot * c->experts_used + floats(c->experts + 2 * (uint64_t)c->shared_expert_width);
+        return 0;
+    const uint64_t slot =
+        2 * strided(c->expert_width) + packed(options, c->expert_width) + packed(options, c->width);
+    uint64_t bytes = slot * c->experts_used + strided(c->experts);
+    if (c->shared_expert_width > 0) {
+        bytes += 2 * strided(c->shared_expert_width) + packed(options, c->shared_expert_width) +
+                 strided(1);
+    }
+    return bytes;
 }
 
-static uint64_t head_bytes(const lh_model_config *c, uint32_t threads) {
-    return HEAD_ROWS * floats((uint64_t)c->vocabulary + c->width) +
-           threads * (uint64_t)lh_sampler_scratch_bytes(c->vocabulary);
+/* Of one row in the scratch that all steps share. */
+static uint64_t shared_row(const lh_model_config *c, const lh_stage_options *options) {
+    const uint32_t attended = lh_model_attended_width(c);
+    uint64_t bytes = strided(attended) + packed(options, attended) + dense_row(c, options) +
+                     mixture_row(c, options);
+    if (c->latent.query_rank > 0)
+        bytes += packed(options, c->latent.query_rank);
+    if (lh_model_has(c, LH_TENSOR_ATTN_POST_NORM) || lh_model_has(c, LH_TENSOR_FFN_POST_NORM))
+        bytes += floats(c->width);
+    if (options->range.last < c->layers)
+        bytes += floats(c->width); /* what leaves in shards */
+    return bytes;
+}
+
+/* Of one thread. */
+static uint64_t thread_bytes(const lh_model_config *c, const lh_stage_options *options) {
+    const uint32_t context = options->context ? options->context : c->context;
+    const uint32_t rows = lh_min_u32(options->rows_max, LH_ATTENTION_ROWS);
+    uint64_t bytes = c->latent.rank > 0
+                         ? lh_latent_thread_bytes(c, context)
+                         : lh_attention_scratch_bytes(rows, c->heads / c->kv_heads, context);
+    if (c->experts > 0)
+        bytes += LH_EXPERT_SUM_ROWS * strided(c->width);
+    if (options->range.last == c->layers)
+        bytes += lh_sampler_scratch_bytes(c->vocabulary);
+    return bytes;
+}
+
+static uint64_t head_bytes(const lh_model_config *c, const lh_stage_options *options) {
+    if (options->range.last < c->layers)
+        return 0;
+    const uint64_t row = strided(c->vocabulary) + floats(c->width) + packed(options, c->width);
+    return lh_min_u32(options->rows_max, HEAD_ROWS) * row;
 }
 
 static uint64_t steps_bytes(const lh_model_config *c, const lh_stage_options *options,
                             uint32_t threads) {
-    uint32_t queries = c->heads * c->head_dim, rows = options->rows_max;
-    uint64_t shared_row = floats((uint64_t)queries + c->width) + packed(options, queries) +
-                          feed_forward_row(c, options);
-    uint64_t attention = lh_attention_scratch_bytes(
-        rows, c->heads / c->kv_heads, options->context ? options->context : c->context);
-    return rows * (options->steps_max * buffer_row(c, options) + shared_row) + threads * attention +
-           (options->range.last == c->layers ? head_bytes(c, threads) : 0);
+    return options->rows_max *
+               (options->steps_max * buffer_row(c, options) + shared_row(c, options)) +
+           threads * thread_bytes(c, options) + head_bytes(c, options);
 }
 
 /* Where attention is latent, what is kept of a position is one row, without a key beside it. */

@@ -618,6 +618,53 @@ static void test_it_takes_what_was_counted(void **state) {
     }
 }
 
+/* A stage of the whole model, or of what comes before its last layer. */
+static void check_steps(const tiny_llama *model, bool is_last) {
+    lh_gguf *own;
+    lh_model_config shape;
+    lh_stage_memory memory;
+    uint8_t *saved = file;
+    size_t length;
+    file = tiny_llama_bytes(model, &length);
+    assert_int_equal(lh_gguf_parse(file, length, length, &own, NULL), LH_OK);
+    assert_int_equal(lh_model_config_read(own, &shape, NULL), LH_OK);
+    lh_stage_options options = options_for(0, is_last ? shape.layers : shape.layers - 1);
+    options.kv_bytes = 4 << 20;
+    options.rows_max = 256;
+    assert_int_equal(lh_stage_memory_count(own, &shape, &options, 1, &memory, &error), LH_OK);
+    lh_stage_destroy(stage);
+    stage = NULL;
+    long long before = failing_malloc_bytes();
+    assert_int_equal(lh_stage_create(own, &shape, &source, &options, NULL, NULL, &stage, &error),
+                     LH_OK);
+    double taken = (double)(failing_malloc_bytes() - before), counted = (double)memory.steps_bytes;
+    if (counted < 0.8 * taken || counted > 1.2 * taken)
+        fail_msg("%s: %.0f bytes counted, %.0f taken", model->architecture, counted, taken);
+    lh_stage_destroy(stage);
+    stage = NULL;
+    lh_gguf_destroy(own);
+    free(file);
+    file = saved;
+}
+
+static void test_steps_take_about_what_was_counted(void **state) {
+    (void)state;
+    static const char *const architectures[] = {"qwen2", "qwen3moe", "gemma3", "gpt-oss", "olmo2"};
+    for (size_t i = 0; i < sizeof architectures / sizeof architectures[0]; i++) {
+        const tiny_llama model = tiny_llama_of(architectures[i]);
+        check_steps(&model, true);
+        check_steps(&model, false);
+    }
+    tiny_llama latent = tiny_llama_of("deepseek2");
+    latent.layers = 3;
+    check_steps(&latent, true);
+    latent.context = 1 << 16; /* the scratch of threads is the most */
+    check_steps(&latent, false);
+    latent.latent_rank = 512; /* what is kept is the most */
+    latent.query_rank = 256;
+    check_steps(&latent, false);
+}
+
 static void test_what_is_not_free_is_refused_with_the_arithmetic(void **state) {
     (void)state;
     const lh_stage_memory memory = {3u << 30, 1u << 30, 1u << 29};
@@ -636,6 +683,7 @@ int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(test_it_takes_what_was_counted),
+        TEST(test_steps_take_about_what_was_counted),
         TEST(test_what_is_not_free_is_refused_with_the_arithmetic),
         TEST(test_options_are_checked),
         TEST(test_source_error_comes_through),
