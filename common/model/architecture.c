@@ -172,19 +172,9 @@ static const lh_architecture architectures[] = {
 };
 #define ARCHITECTURES (sizeof architectures / sizeof architectures[0])
 
-static void list_names(char *text, size_t size) {
-    size_t used = 0;
-    text[0] = '\0';
-    for (size_t i = 0; i < ARCHITECTURES && used < size; i++) {
-        used += (size_t)snprintf(text + used, size - used, "%s%s", i > 0 ? ", " : "",
-                                 architectures[i].name);
-    }
-}
-
 lh_status lh_architecture_find(const lh_gguf *gguf, const lh_architecture **architecture,
                                lh_error *error) {
     lh_text name;
-    char names[512];
     lh_status status = lh_gguf_get_text(gguf, "general.architecture", &name, error);
     if (status == LH_ERR_NOT_FOUND)
         return lh_fail(error, LH_ERR_MALFORMED, "GGUF metadata: general.architecture is missing");
@@ -197,8 +187,8 @@ lh_status lh_architecture_find(const lh_gguf *gguf, const lh_architecture **arch
             return LH_OK;
         }
     }
-    list_names(names, sizeof names);
     return lh_fail(error, LH_ERR_UNSUPPORTED,
-                   "GGUF metadata: general.architecture \"%.*s\" is not supported (%s are)",
-                   name.length < 64 ? (int)name.length : 64, name.bytes, names);
+                   "GGUF metadata: general.architecture \"%.*s\" is not supported "
+                   "(docs/OPERATING.md names the %zu that are)",
+                   name.length < 64 ? (int)name.length : 64, name.bytes, ARCHITECTURES);
 }

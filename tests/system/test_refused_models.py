@@ -37,8 +37,7 @@ class RefusedModels(unittest.TestCase):
 
     def test_an_architecture(self):
         said = self.refusal("mamba", {})
-        self.assertIn('"mamba" is not supported (llama, ', said)
-        self.assertIn("gemma3", said)
+        self.assertRegex(said, r'"mamba" is not supported \(docs/OPERATING.md names the \d+ that are\)')
 
     def test_a_parameter(self):
         self.assertIn("llama.attn_logit_softcapping = 50", self.refusal("llama", {"attn_logit_softcapping": 50.0}))
