@@ -81,8 +81,8 @@ static lh_status read_file(const char *path, char **bytes, size_t *length, lh_er
 }
 
 static lh_status read_map(const char *path, bool is_more, lh_fleet_map *map, lh_error *error) {
-    char *bytes;
-    size_t length;
+    char *bytes = NULL;
+    size_t length = 0;
     lh_status status = read_file(path, &bytes, &length, error);
     if (status != LH_OK)
         return status;
