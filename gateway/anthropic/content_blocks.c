@@ -144,14 +144,10 @@ static void read_content(const lh_body_reader *item, message *m) {
 
 static void read_message(const lh_body_reader *body, size_t index, const json_t *value,
                          lh_openai_conversation *conversation) {
-    char path[32];
-    snprintf(path, sizeof path, "messages[%zu]", index);
-    if (!json_is_object(value)) {
-        lh_body_refuse(body, path, "invalid_type", "must be an object.");
+    char path[LH_BODY_PATH_BYTES];
+    lh_body_reader item;
+    if (!lh_body_element(body, "messages", index, value, path, &item))
         return;
-    }
-    strcat(path, ".");
-    const lh_body_reader item = {value, path, body->error};
     message m = {conversation, lh_body_choice(&item, "role", "user|assistant|system"), {0}, false};
     if (m.role)
         read_content(&item, &m);

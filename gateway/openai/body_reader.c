@@ -39,6 +39,17 @@ json_t *lh_body_object(const lh_body_reader *body, const char *key) {
     return NULL;
 }
 
+bool lh_body_element(const lh_body_reader *body, const char *key, size_t index, const json_t *value,
+                     char path[LH_BODY_PATH_BYTES], lh_body_reader *element) {
+    char name[32];
+    snprintf(name, sizeof name, "%s[%zu]", key, index);
+    snprintf(path, LH_BODY_PATH_BYTES, "%s%s.", body->path, name);
+    *element = (lh_body_reader){value, path, body->error};
+    if (!json_is_object(value))
+        lh_body_refuse(body, name, "invalid_type", "must be an object.");
+    return json_is_object(value);
+}
+
 const char *lh_body_text(const lh_body_reader *body, const char *key, size_t characters_max) {
     const json_t *value = lh_body_field(body, key);
     if (!value)

@@ -26,6 +26,11 @@ json_t *lh_body_field(const lh_body_reader *body, const char *key);
 json_t *lh_body_object(const lh_body_reader *body, const char *key);
 /* At most so many characters. */
 const char *lh_body_text(const lh_body_reader *body, const char *key, size_t characters_max);
+/* Element `index` of the list `key`, which is to be an object, for a reader of its own: its path is
+ * written to `path`, and both outlive it. False: it is none, which is refused. */
+#define LH_BODY_PATH_BYTES 96
+bool lh_body_element(const lh_body_reader *body, const char *key, size_t index, const json_t *value,
+                     char path[LH_BODY_PATH_BYTES], lh_body_reader *element);
 /* One of `choices`, separated by '|'. */
 const char *lh_body_choice(const lh_body_reader *body, const char *key, const char *choices);
 

@@ -121,8 +121,10 @@ static void add_headers(call *c, lh_http_reply *reply) {
 
 static lh_http_progress reply_error(call *c, const lh_openai_error *error, lh_http_reply *reply) {
     const lh_openai_dialect *dialect = dialect_of(c);
-    lh_openai_error_reply_as(
-        error, dialect ? dialect->error_json(error, c->id) : lh_openai_error_json(error), reply);
+    lh_openai_error_reply_as(error,
+                             dialect && dialect->error_json ? dialect->error_json(error, c->id)
+                                                            : lh_openai_error_json(error),
+                             reply);
     if (c->service)
         lh_request_metrics_note_refusal(c->service->metrics, error->code);
     reply->close |= error->status == 408; /* RFC 9110, 15.5.9 */

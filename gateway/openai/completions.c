@@ -86,11 +86,6 @@ static json_t *whole(void *context, const lh_token_usage *usage) {
     return lh_openai_answer_json(w->frame, w->gathered, w->choices, usage);
 }
 
-static json_t *error_json(const lh_openai_error *error, const char *request_id) {
-    (void)request_id;
-    return lh_openai_error_json(error);
-}
-
 #define DIALECT(of, prefix)                                                                        \
     {.endpoint = of,                                                                               \
      .id_prefix = prefix,                                                                          \
@@ -101,8 +96,7 @@ static json_t *error_json(const lh_openai_error *error, const char *request_id) 
      .end = end,                                                                                   \
      .fail = fail,                                                                                 \
      .keep_alive = keep_alive,                                                                     \
-     .whole = whole,                                                                               \
-     .error_json = error_json}
+     .whole = whole}
 
 const lh_openai_dialect lh_openai_chat = DIALECT(LH_OPENAI_CHAT, "chatcmpl-");
 const lh_openai_dialect lh_openai_completions = DIALECT(LH_OPENAI_COMPLETIONS, "cmpl-");

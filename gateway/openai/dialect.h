@@ -38,7 +38,8 @@ struct lh_openai_dialect {
     lh_status (*keep_alive)(void *writer);
     /* Of an answer that goes out whole, once all choices have ended; NULL: no memory. */
     json_t *(*whole)(void *writer, const lh_token_usage *usage);
-    /* The body of a reply that refuses, which is logged under this id; NULL: no memory. */
+    /* The body of a reply that refuses, which is logged under this id; NULL: no memory. None where
+     * errors are OpenAI's. */
     json_t *(*error_json)(const lh_openai_error *error, const char *request_id);
 };
 

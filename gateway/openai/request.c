@@ -67,14 +67,10 @@ static const char *parse_role(const lh_body_reader *message) {
 
 static void parse_message(const lh_body_reader *body, size_t index, const json_t *value,
                           lh_openai_request *request) {
-    char path[32];
-    snprintf(path, sizeof path, "messages[%zu]", index);
-    if (!json_is_object(value)) {
-        lh_body_refuse(body, path, "invalid_type", "must be an object.");
+    char path[LH_BODY_PATH_BYTES];
+    lh_body_reader message;
+    if (!lh_body_element(body, "messages", index, value, path, &message))
         return;
-    }
-    strcat(path, ".");
-    const lh_body_reader message = {value, path, body->error};
     request->messages[index].role = parse_role(&message);
     lh_openai_tools_parse_message(&message, &request->messages[index]);
     parse_content(&message, &request->messages[index], &request->joined[index]);

@@ -165,14 +165,10 @@ void lh_openai_tools_read_parallel(const lh_body_reader *body, lh_openai_tools *
 /* ---- Calls and results in messages ---- */
 
 static void check_call(const lh_body_reader *message, size_t index, const json_t *value) {
-    char key[32], path[96], inner[112];
-    snprintf(key, sizeof key, "tool_calls[%zu]", index);
-    snprintf(path, sizeof path, "%s%s.", message->path, key);
-    const lh_body_reader call = {value, path, message->error};
-    if (!json_is_object(value)) {
-        lh_body_refuse(message, key, "invalid_type", "must be an object.");
+    char path[LH_BODY_PATH_BYTES], inner[LH_BODY_PATH_BYTES + 16];
+    lh_body_reader call;
+    if (!lh_body_element(message, "tool_calls", index, value, path, &call))
         return;
-    }
     lh_body_text(&call, "id", LH_OPENAI_CALL_ID_CHARACTERS_MAX);
     lh_body_choice(&call, "type", "function");
     if (!lh_body_object(&call, "function"))

@@ -75,14 +75,10 @@ static const struct {
 
 static void read_item(const lh_body_reader *body, size_t index, const json_t *value,
                       lh_openai_conversation *conversation) {
-    char path[32];
-    snprintf(path, sizeof path, "input[%zu]", index);
-    if (!json_is_object(value)) {
-        lh_body_refuse(body, path, "invalid_type", "must be an object.");
+    char path[LH_BODY_PATH_BYTES];
+    lh_body_reader item;
+    if (!lh_body_element(body, "input", index, value, path, &item))
         return;
-    }
-    strcat(path, ".");
-    const lh_body_reader item = {value, path, body->error};
     const char *type = lh_body_text(&item, "type", SIZE_MAX);
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (strcmp(type ? type : "message", types[i].type) == 0) {

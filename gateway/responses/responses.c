@@ -227,11 +227,6 @@ static json_t *whole(void *context, const lh_token_usage *usage) {
     return lh_response_object(w->frame, w->told, end_status(w), output_json(w), usage, NULL);
 }
 
-static json_t *error_json(const lh_openai_error *error, const char *request_id) {
-    (void)request_id;
-    return lh_openai_error_json(error);
-}
-
 const lh_openai_dialect lh_responses = {.endpoint = LH_OPENAI_RESPONSES,
                                         .id_prefix = "resp_",
                                         .parse = lh_responses_request_parse,
@@ -241,5 +236,4 @@ const lh_openai_dialect lh_responses = {.endpoint = LH_OPENAI_RESPONSES,
                                         .end = end,
                                         .fail = fail,
                                         .keep_alive = keep_alive,
-                                        .whole = whole,
-                                        .error_json = error_json};
+                                        .whole = whole};
