@@ -283,7 +283,7 @@ static void catch_signals(program *p) {
 }
 
 static lh_status measure_speed(program *p, lh_error *error) {
-    const lh_compute compute = {p->kernels, p->pool, LH_ACTIVATION_Q8};
+    const lh_compute compute = lh_compute_on(NULL, p->kernels, p->pool, LH_ACTIVATION_Q8);
     lh_status status = lh_machine_speed_measure(&compute, &p->speed, error);
     if (status == LH_OK) {
         lh_log(LH_LOG_DEBUG, "worker", "speed prompt_us=%.2f token_us=%.2f", p->speed.prompt_us,

@@ -61,11 +61,11 @@ static void clean_up(trial *t) {
 
 static void run(const trial *t, uint32_t rows, uint32_t count) {
     lh_span all = {0, SIDE};
-    lh_op_pack(t->compute, &t->packed, rows, all, t->x, SIDE, NULL, NULL);
+    t->compute->ops->pack(t->compute, &t->packed, rows, all, t->x, SIDE, NULL, NULL);
     for (uint32_t i = 0; i < count; i++) {
         lh_matrix matrix = {TYPE, SIDE, SIDE, t->weights + i * t->matrix_bytes};
         lh_product product = {matrix, t->y, lh_row_stride(SIDE), all, {0, rows}, NULL};
-        lh_op_products(t->compute, &product, 1, &t->packed, all, false, NULL);
+        t->compute->ops->products(t->compute, &product, 1, &t->packed, all, false, NULL);
     }
 }
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 lh_status lh_activation_buffer_init(lh_activation_buffer *buffer, const lh_model_config *config,
-                                    const lh_parameters *weights, lh_activation_kind activations,
+                                    const lh_parameters *weights, const lh_compute *compute,
                                     uint32_t rows, lh_error *error) {
     size_t queries = lh_row_stride((size_t)config->heads * config->head_dim),
            keys = lh_row_stride(lh_model_key_width(config));
@@ -31,40 +31,40 @@ lh_status lh_activation_buffer_init(lh_activation_buffer *buffer, const lh_model
                                       &layer->shared_up};
         for (size_t j = 0; j < sizeof readers / sizeof readers[0]; j++)
             complete = complete && (!readers[j]->data ||
-                                    lh_packed_add(&buffer->normed, readers[j], activations, rows));
+                                    lh_packed_add(compute, &buffer->normed, readers[j], rows));
     }
-    complete = complete && lh_floats_allocate(&buffer->h, rows, config->width) &&
-               lh_floats_allocate(&buffer->squares, rows, LH_LANES) &&
-               lh_floats_allocate(&buffer->q, rows, queries) &&
-               lh_floats_allocate(&buffer->k, rows, keys);
+    complete = complete && lh_floats_allocate(compute, &buffer->h, rows, config->width) &&
+               lh_floats_allocate(compute, &buffer->squares, rows, LH_LANES) &&
+               lh_floats_allocate(compute, &buffer->q, rows, queries) &&
+               lh_floats_allocate(compute, &buffer->k, rows, keys);
     if (!is_latent)
-        complete = complete && lh_floats_allocate(&buffer->v, rows, keys);
+        complete = complete && lh_floats_allocate(compute, &buffer->v, rows, keys);
     if (config->latent.query_rank > 0)
-        complete = complete &&
-                   lh_floats_allocate(&buffer->q_a, rows, lh_row_stride(config->latent.query_rank));
+        complete = complete && lh_floats_allocate(compute, &buffer->q_a, rows,
+                                                  lh_row_stride(config->latent.query_rank));
     for (uint32_t kind = 0; kind < weights->rope.kinds; kind++)
         complete = complete &&
-                   lh_floats_allocate(&buffer->cosine[kind], rows, weights->rope.half) &&
-                   lh_floats_allocate(&buffer->sine[kind], rows, weights->rope.half);
+                   lh_floats_allocate(compute, &buffer->cosine[kind], rows, weights->rope.half) &&
+                   lh_floats_allocate(compute, &buffer->sine[kind], rows, weights->rope.half);
     if (!complete) {
-        lh_activation_buffer_reset(buffer);
+        lh_activation_buffer_reset(buffer, compute);
         return lh_fail(error, LH_ERR_NO_MEMORY, "out of memory for a step of %u rows", rows);
     }
     return LH_OK;
 }
 
-void lh_activation_buffer_reset(lh_activation_buffer *buffer) {
-    lh_packed_reset(&buffer->normed);
+void lh_activation_buffer_reset(lh_activation_buffer *buffer, const lh_compute *compute) {
+    lh_packed_reset(compute, &buffer->normed);
     for (uint32_t kind = 0; kind < LH_LAYER_KINDS; kind++) {
-        free(buffer->sine[kind]);
-        free(buffer->cosine[kind]);
+        compute->ops->release(compute, buffer->sine[kind]);
+        compute->ops->release(compute, buffer->cosine[kind]);
     }
-    free(buffer->q_a);
-    free(buffer->v);
-    free(buffer->k);
-    free(buffer->q);
-    free(buffer->squares);
-    free(buffer->h);
+    compute->ops->release(compute, buffer->q_a);
+    compute->ops->release(compute, buffer->v);
+    compute->ops->release(compute, buffer->k);
+    compute->ops->release(compute, buffer->q);
+    compute->ops->release(compute, buffer->squares);
+    compute->ops->release(compute, buffer->h);
     *buffer = (lh_activation_buffer){0};
 }
 
@@ -83,73 +83,78 @@ static bool attention_init(lh_attention *attention, const lh_model_config *confi
 }
 
 static bool feed_forward_init(lh_scratch *scratch, const lh_model_config *config,
-                              const lh_parameters *weights, lh_activation_kind activations,
+                              const lh_parameters *weights, const lh_compute *compute,
                               uint32_t rows) {
     size_t wide = lh_row_stride(config->feed_forward_width);
-    bool complete = lh_floats_allocate(&scratch->gate, rows, wide) &&
-                    lh_floats_allocate(&scratch->up, rows, wide);
+    bool complete = lh_floats_allocate(compute, &scratch->gate, rows, wide) &&
+                    lh_floats_allocate(compute, &scratch->up, rows, wide);
     for (uint32_t i = 0; i < weights->layer_count && complete; i++)
         if (weights->layers[i].down.data)
             complete =
-                lh_packed_add(&scratch->gated_packed, &weights->layers[i].down, activations, rows);
+                lh_packed_add(compute, &scratch->gated_packed, &weights->layers[i].down, rows);
     return complete;
 }
 
-static bool branch_gain_init(lh_scratch *scratch, const lh_model_config *config) {
+static bool branch_gain_init(lh_scratch *scratch, const lh_model_config *config,
+                             const lh_compute *compute) {
     const uint32_t widths[] = {lh_model_attended_width(config), config->feed_forward_width,
                                config->expert_width, config->shared_expert_width};
     uint32_t widest = 0;
     for (size_t i = 0; i < sizeof widths / sizeof widths[0]; i++)
         widest = widths[i] > widest ? widths[i] : widest;
-    bool complete = lh_floats_allocate(&scratch->branch_gain, widest, 1);
+    float *gain = lh_aligned_array_allocate(widest, sizeof *gain);
+    bool complete = gain && lh_floats_allocate(compute, &scratch->branch_gain, widest, 1);
     for (uint32_t i = 0; i < widest && complete; i++)
-        scratch->branch_gain[i] = config->residual_scale;
+        gain[i] = config->residual_scale;
+    if (complete)
+        compute->ops->put(compute, scratch->branch_gain, gain, widest * sizeof *gain);
+    free(gain);
     return complete;
 }
 
 lh_status lh_scratch_init(lh_scratch *scratch, const lh_model_config *config,
-                          const lh_parameters *weights, lh_activation_kind activations,
-                          uint32_t rows, uint32_t context, uint32_t threads, lh_error *error) {
+                          const lh_parameters *weights, const lh_compute *compute, uint32_t rows,
+                          uint32_t context, uint32_t threads, lh_error *error) {
     *scratch = (lh_scratch){0};
     bool complete = config->latent.rank > 0
-                        ? lh_latent_init(&scratch->latent, config, weights, activations, rows,
-                                         context, threads, NULL) == LH_OK
+                        ? lh_latent_init(&scratch->latent, config, weights, compute, rows, context,
+                                         threads, NULL) == LH_OK
                         : attention_init(&scratch->attention, config, rows, context, threads);
     for (uint32_t i = 0; i < weights->layer_count && complete; i++) {
         const lh_layer *layer = &weights->layers[i];
-        complete = lh_packed_add(&scratch->attended_packed, &layer->attn_output, activations, rows);
+        complete = lh_packed_add(compute, &scratch->attended_packed, &layer->attn_output, rows);
     }
     size_t attended = lh_row_stride(lh_model_attended_width(config));
-    complete = complete && lh_floats_allocate(&scratch->scale, rows, 1) &&
-               lh_floats_allocate(&scratch->attended, rows, attended);
+    complete = complete && lh_floats_allocate(compute, &scratch->scale, rows, 1) &&
+               lh_floats_allocate(compute, &scratch->attended, rows, attended);
     if (config->residual_scale != 1)
-        complete = complete && branch_gain_init(scratch, config);
+        complete = complete && branch_gain_init(scratch, config, compute);
     if (config->experts > 0)
-        complete = complete && lh_experts_init(&scratch->experts, config, weights, activations,
-                                               rows, threads, NULL) == LH_OK;
+        complete = complete && lh_experts_init(&scratch->experts, config, weights, compute, rows,
+                                               threads, NULL) == LH_OK;
     if (lh_model_has(config, LH_TENSOR_FFN_DOWN))
-        complete = complete && feed_forward_init(scratch, config, weights, activations, rows);
+        complete = complete && feed_forward_init(scratch, config, weights, compute, rows);
     if (lh_model_has(config, LH_TENSOR_ATTN_POST_NORM) ||
         lh_model_has(config, LH_TENSOR_FFN_POST_NORM))
-        complete = complete && lh_floats_allocate(&scratch->branch, rows, config->width);
+        complete = complete && lh_floats_allocate(compute, &scratch->branch, rows, config->width);
     if (!complete) {
-        lh_scratch_reset(scratch);
+        lh_scratch_reset(scratch, compute);
         return lh_fail(error, LH_ERR_NO_MEMORY, "out of memory for steps of %u rows", rows);
     }
     return LH_OK;
 }
 
-void lh_scratch_reset(lh_scratch *scratch) {
-    lh_experts_reset(&scratch->experts);
-    free(scratch->branch_gain);
-    free(scratch->branch);
-    free(scratch->up);
-    free(scratch->gate);
-    free(scratch->attended);
-    free(scratch->scale);
-    lh_packed_reset(&scratch->gated_packed);
-    lh_packed_reset(&scratch->attended_packed);
-    lh_latent_reset(&scratch->latent);
+void lh_scratch_reset(lh_scratch *scratch, const lh_compute *compute) {
+    lh_experts_reset(&scratch->experts, compute);
+    compute->ops->release(compute, scratch->branch_gain);
+    compute->ops->release(compute, scratch->branch);
+    compute->ops->release(compute, scratch->up);
+    compute->ops->release(compute, scratch->gate);
+    compute->ops->release(compute, scratch->attended);
+    compute->ops->release(compute, scratch->scale);
+    lh_packed_reset(compute, &scratch->gated_packed);
+    lh_packed_reset(compute, &scratch->attended_packed);
+    lh_latent_reset(&scratch->latent, compute);
     free(scratch->attention.scratch);
     *scratch = (lh_scratch){0};
 }

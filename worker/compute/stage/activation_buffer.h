@@ -40,11 +40,11 @@ typedef struct lh_scratch {
 /* rows: the most of one step. The packed forms are those that the matrices in `weights` read,
  * `activations` where they are quantized. LH_ERR_NO_MEMORY. */
 lh_status lh_activation_buffer_init(lh_activation_buffer *buffer, const lh_model_config *config,
-                                    const lh_parameters *weights, lh_activation_kind activations,
+                                    const lh_parameters *weights, const lh_compute *compute,
                                     uint32_t rows, lh_error *error);
-void lh_activation_buffer_reset(lh_activation_buffer *buffer);
+void lh_activation_buffer_reset(lh_activation_buffer *buffer, const lh_compute *compute);
 /* context: positions of one sequence. */
 lh_status lh_scratch_init(lh_scratch *scratch, const lh_model_config *config,
-                          const lh_parameters *weights, lh_activation_kind activations,
-                          uint32_t rows, uint32_t context, uint32_t threads, lh_error *error);
-void lh_scratch_reset(lh_scratch *scratch);
+                          const lh_parameters *weights, const lh_compute *compute, uint32_t rows,
+                          uint32_t context, uint32_t threads, lh_error *error);
+void lh_scratch_reset(lh_scratch *scratch, const lh_compute *compute);

@@ -10,27 +10,28 @@ void *lh_aligned_array_allocate(size_t count, size_t size) {
     return aligned_alloc(64, (bytes + 63) / 64 * 64 + (bytes == 0 ? 64 : 0));
 }
 
-bool lh_floats_allocate(float **array, size_t rows, size_t width) {
-    size_t count;
-    *array = __builtin_mul_overflow(rows, width, &count)
+bool lh_floats_allocate(const lh_compute *compute, float **array, size_t rows, size_t width) {
+    size_t count, bytes;
+    *array = __builtin_mul_overflow(rows, width, &count) ||
+                     __builtin_mul_overflow(count, sizeof **array, &bytes)
                  ? NULL
-                 : lh_aligned_array_allocate(count, sizeof **array);
+                 : compute->ops->allocate(compute, bytes);
     return *array;
 }
 
-bool lh_packed_add(lh_packed *packed, const lh_matrix *matrix, lh_activation_kind activations,
+bool lh_packed_add(const lh_compute *compute, lh_packed *packed, const lh_matrix *matrix,
                    uint32_t rows) {
-    lh_activation_kind kind = lh_activation_kind_for(matrix->dtype, activations);
+    lh_activation_kind kind = lh_activation_kind_for(matrix->dtype, compute->activations);
     packed->width = matrix->inputs;
     if (!packed->data[kind]) {
         packed->data[kind] =
-            lh_aligned_array_allocate(lh_activations_bytes(kind, rows, matrix->inputs), 1);
+            compute->ops->allocate(compute, lh_activations_bytes(kind, rows, matrix->inputs));
     }
     return packed->data[kind];
 }
 
-void lh_packed_reset(lh_packed *packed) {
+void lh_packed_reset(const lh_compute *compute, lh_packed *packed) {
     for (unsigned kind = 0; kind < LH_ACTIVATION_KINDS; kind++)
-        free(packed->data[kind]);
+        compute->ops->release(compute, packed->data[kind]);
     *packed = (lh_packed){0};
 }

@@ -16,76 +16,78 @@ static bool allocate_numbers(uint32_t **numbers, size_t count) {
     return *numbers;
 }
 
-static bool allocate_shared(lh_experts *e, const lh_model_config *c, uint32_t rows) {
+static bool allocate_shared(const lh_compute *compute, lh_experts *e, const lh_model_config *c,
+                            uint32_t rows) {
     size_t wide = lh_row_stride(c->shared_expert_width);
-    return lh_floats_allocate(&e->shared_gate, rows, wide) &&
-           lh_floats_allocate(&e->shared_up, rows, wide) &&
-           lh_floats_allocate(&e->shared_logit, rows, lh_row_stride(1)) &&
-           lh_floats_allocate(&e->shared_share, rows, 1);
+    return lh_floats_allocate(compute, &e->shared_gate, rows, wide) &&
+           lh_floats_allocate(compute, &e->shared_up, rows, wide) &&
+           lh_floats_allocate(compute, &e->shared_logit, rows, lh_row_stride(1)) &&
+           lh_floats_allocate(compute, &e->shared_share, rows, 1);
 }
 
-static bool allocate(lh_experts *e, const lh_model_config *c, uint32_t rows, uint32_t slots,
-                     uint32_t threads) {
+static bool allocate(const lh_compute *compute, lh_experts *e, const lh_model_config *c,
+                     uint32_t rows, uint32_t slots, uint32_t threads) {
     size_t wide = lh_row_stride(c->expert_width);
     e->groups = calloc(c->experts, sizeof *e->groups);
     e->products = calloc(c->experts, 2 * sizeof *e->products);
     return e->groups && e->products &&
-           lh_floats_allocate(&e->logits, rows, lh_row_stride(c->experts)) &&
-           allocate_numbers(&e->chosen, slots) && lh_floats_allocate(&e->shares, slots, 1) &&
-           allocate_numbers(&e->rows, slots) && lh_floats_allocate(&e->slot_shares, slots, 1) &&
-           lh_floats_allocate(&e->slot_scale, slots, 1) &&
-           lh_floats_allocate(&e->gate, slots, wide) && lh_floats_allocate(&e->up, slots, wide) &&
-           lh_floats_allocate(&e->sums, (size_t)threads * LH_EXPERT_SUM_ROWS,
+           lh_floats_allocate(compute, &e->logits, rows, lh_row_stride(c->experts)) &&
+           allocate_numbers(&e->chosen, slots) &&
+           lh_floats_allocate(compute, &e->shares, slots, 1) && allocate_numbers(&e->rows, slots) &&
+           lh_floats_allocate(compute, &e->slot_shares, slots, 1) &&
+           lh_floats_allocate(compute, &e->slot_scale, slots, 1) &&
+           lh_floats_allocate(compute, &e->gate, slots, wide) &&
+           lh_floats_allocate(compute, &e->up, slots, wide) &&
+           lh_floats_allocate(compute, &e->sums, (size_t)threads * LH_EXPERT_SUM_ROWS,
                               lh_row_stride(c->width)) &&
-           allocate_numbers(&e->slots_of, c->experts) && allocate_shared(e, c, rows);
+           allocate_numbers(&e->slots_of, c->experts) && allocate_shared(compute, e, c, rows);
 }
 
 lh_status lh_experts_init(lh_experts *experts, const lh_model_config *config,
-                          const lh_parameters *weights, lh_activation_kind activations,
-                          uint32_t rows, uint32_t threads, lh_error *error) {
+                          const lh_parameters *weights, const lh_compute *compute, uint32_t rows,
+                          uint32_t threads, lh_error *error) {
     uint32_t slots;
     *experts = (lh_experts){0};
     bool complete = !__builtin_mul_overflow(rows, config->experts_used, &slots) &&
-                    allocate(experts, config, rows, slots, threads);
+                    allocate(compute, experts, config, rows, slots, threads);
     for (uint32_t i = 0; i < weights->layer_count && complete; i++) {
         const lh_layer *layer = &weights->layers[i];
         if (!layer->router.data)
             continue;
         complete =
-            lh_packed_add(&experts->x, &layer->experts_gate.first, activations, slots) &&
-            lh_packed_add(&experts->x, &layer->experts_up.first, activations, slots) &&
-            lh_packed_add(&experts->gated_packed, &layer->experts_down.first, activations, slots);
+            lh_packed_add(compute, &experts->x, &layer->experts_gate.first, slots) &&
+            lh_packed_add(compute, &experts->x, &layer->experts_up.first, slots) &&
+            lh_packed_add(compute, &experts->gated_packed, &layer->experts_down.first, slots);
         if (complete && config->shared_expert_width > 0)
-            complete =
-                lh_packed_add(&experts->gated_shared, &layer->shared_down, activations, rows);
+            complete = lh_packed_add(compute, &experts->gated_shared, &layer->shared_down, rows);
     }
     if (complete)
         return LH_OK;
-    lh_experts_reset(experts);
+    lh_experts_reset(experts, compute);
     return lh_fail(error, LH_ERR_NO_MEMORY, "out of memory for %u rows at %u experts each", rows,
                    config->experts_used);
 }
 
-void lh_experts_reset(lh_experts *experts) {
-    free(experts->shared_share);
-    free(experts->shared_logit);
-    free(experts->shared_up);
-    free(experts->shared_gate);
-    lh_packed_reset(&experts->gated_shared);
+void lh_experts_reset(lh_experts *experts, const lh_compute *compute) {
+    compute->ops->release(compute, experts->shared_share);
+    compute->ops->release(compute, experts->shared_logit);
+    compute->ops->release(compute, experts->shared_up);
+    compute->ops->release(compute, experts->shared_gate);
+    lh_packed_reset(compute, &experts->gated_shared);
     free(experts->products);
     free(experts->slots_of);
     free(experts->groups);
-    free(experts->sums);
-    free(experts->up);
-    free(experts->gate);
-    lh_packed_reset(&experts->gated_packed);
-    lh_packed_reset(&experts->x);
-    free(experts->slot_scale);
-    free(experts->slot_shares);
+    compute->ops->release(compute, experts->sums);
+    compute->ops->release(compute, experts->up);
+    compute->ops->release(compute, experts->gate);
+    lh_packed_reset(compute, &experts->gated_packed);
+    lh_packed_reset(compute, &experts->x);
+    compute->ops->release(compute, experts->slot_scale);
+    compute->ops->release(compute, experts->slot_shares);
     free(experts->rows);
-    free(experts->shares);
+    compute->ops->release(compute, experts->shares);
     free(experts->chosen);
-    free(experts->logits);
+    compute->ops->release(compute, experts->logits);
     *experts = (lh_experts){0};
 }
 

@@ -42,7 +42,7 @@ typedef struct lh_experts {
     float *slot_scale;         /* [rows * used]: 1 / rms of its row */
     lh_packed x, gated_packed; /* [rows * used][width], [rows * used][expert_width] */
     float *gate, *up;          /* [rows * used][expert_width], rows lh_row_stride apart */
-    float *sums;               /* of lh_op_expert_sum */
+    float *sums;               /* of expert_sum (lh_ops) */
     lh_expert_group *groups;   /* [experts] */
     uint32_t group_count;
     uint32_t *slots_of;             /* [experts] */
@@ -55,9 +55,9 @@ typedef struct lh_experts {
 
 /* For steps of so many rows through these layers. LH_ERR_NO_MEMORY. */
 lh_status lh_experts_init(lh_experts *experts, const lh_model_config *config,
-                          const lh_parameters *weights, lh_activation_kind activations,
-                          uint32_t rows, uint32_t threads, lh_error *error);
-void lh_experts_reset(lh_experts *experts);
+                          const lh_parameters *weights, const lh_compute *compute, uint32_t rows,
+                          uint32_t threads, lh_error *error);
+void lh_experts_reset(lh_experts *experts, const lh_compute *compute);
 
 /* From the logits of `rows` rows to groups and slots. bias[experts] may be NULL; scale[rows] is
  * what their slots' products are to be multiplied by. */

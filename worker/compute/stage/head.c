@@ -20,6 +20,8 @@ struct lh_head {
     float *squares;   /* [group_rows][16] */
     float *scale;     /* [group_rows] */
     float *logits;    /* [group_rows][logits_stride] */
+    float *outgoing;  /* the same, the host's, where they are sent to */
+    float *read;      /* where the sampler finds them: one of the two */
     size_t logits_stride;
     char *sampler_scratch; /* threads * sampler_bytes */
     size_t sampler_bytes;
@@ -43,12 +45,13 @@ lh_status lh_head_create(const lh_model_config *config, const lh_parameters *wei
     head->sampler_bytes = (lh_sampler_scratch_bytes(config->vocabulary) + 63) / 64 * 64;
     head->sampler_scratch =
         lh_aligned_array_allocate(lh_thread_pool_size(compute->pool), head->sampler_bytes);
-    if (!head->sampler_scratch ||
-        !lh_packed_add(&head->normed, &weights->head, compute->activations, group) ||
-        !lh_floats_allocate(&head->h, group, config->width) ||
-        !lh_floats_allocate(&head->squares, group, LH_LANES) ||
-        !lh_floats_allocate(&head->scale, group, 1) ||
-        !lh_floats_allocate(&head->logits, group, head->logits_stride)) {
+    if (!head->sampler_scratch || !lh_packed_add(compute, &head->normed, &weights->head, group) ||
+        !lh_floats_allocate(compute, &head->h, group, config->width) ||
+        !lh_floats_allocate(compute, &head->squares, group, LH_LANES) ||
+        !lh_floats_allocate(compute, &head->scale, group, 1) ||
+        !lh_floats_allocate(compute, &head->logits, group, head->logits_stride) ||
+        !(head->outgoing =
+              compute->ops->allocate_host(compute, group * head->logits_stride * sizeof(float)))) {
         lh_head_destroy(head);
         return lh_fail(error, LH_ERR_NO_MEMORY, "out of memory for the logits of %u rows", group);
     }
@@ -59,32 +62,46 @@ lh_status lh_head_create(const lh_model_config *config, const lh_parameters *wei
 void lh_head_destroy(lh_head *head) {
     if (!head)
         return;
+    const lh_compute *compute = head->compute;
     free(head->sampler_scratch);
-    free(head->logits);
-    free(head->scale);
-    free(head->squares);
-    free(head->h);
-    lh_packed_reset(&head->normed);
+    compute->ops->release_host(compute, head->outgoing);
+    compute->ops->release(compute, head->logits);
+    compute->ops->release(compute, head->scale);
+    compute->ops->release(compute, head->squares);
+    compute->ops->release(compute, head->h);
+    lh_packed_reset(compute, &head->normed);
     free(head);
 }
 
 /* logits[count][vocabulary] = norm(h) W, by the operations of every norm and product (layer.c). */
 static void compute_logits(lh_head *head, const float *h, const lh_head_row *rows, uint32_t count) {
+    const lh_compute *compute = head->compute;
     uint32_t width = head->config->width;
     const lh_span all = {0, width};
     const lh_matrix *matrix = &head->weights->head;
     const lh_product product = {*matrix,    head->logits, head->logits_stride, {0, matrix->outputs},
                                 {0, count}, NULL};
     for (uint32_t i = 0; i < count; i++)
-        memcpy(head->h + (size_t)i * width, h + (size_t)rows[i].row * width, width * sizeof *h);
-    memset(head->squares, 0, (size_t)count * LH_LANES * sizeof *head->squares);
-    lh_op_pack(head->compute, &head->normed, count, all, head->h, width, head->weights->output_norm,
-               head->squares);
-    head->compute->kernels->rms_scale(head->scale, head->squares, count, width,
-                                      head->config->rms_epsilon);
-    for (uint32_t i = 0; i < count && head->config->logit_scale != 1; i++)
-        head->scale[i] *= head->config->logit_scale;
-    lh_op_products(head->compute, &product, 1, &head->normed, all, false, head->scale);
+        compute->ops->copy(compute, head->h + (size_t)i * width, h + (size_t)rows[i].row * width,
+                           width * sizeof *h);
+    compute->ops->clear(compute, head->squares, (size_t)count * LH_LANES * sizeof *head->squares);
+    compute->ops->pack(compute, &head->normed, count, all, head->h, width,
+                       head->weights->output_norm, head->squares);
+    compute->ops->rms_scale(compute, head->scale, head->squares, count, width,
+                            head->config->rms_epsilon);
+    if (head->config->logit_scale != 1)
+        compute->ops->scale(compute, head->scale, 1, count, 1, head->config->logit_scale);
+    compute->ops->products(compute, &product, 1, &head->normed, all, false, head->scale);
+}
+
+/* Where the host can read and change them. */
+static lh_status bring_logits(lh_head *head, uint32_t count, lh_error *error) {
+    const lh_compute *compute = head->compute;
+    const uint32_t stride = (uint32_t)head->logits_stride;
+    const lh_outgoing logits = {head->logits, count, stride, {0, stride}, head->outgoing};
+    compute->ops->send(compute, 0, &logits);
+    head->read = compute->ops->sent(compute, 0, &logits);
+    return compute->ops->settle(compute, error);
 }
 
 typedef struct lh_read_arguments {
@@ -96,7 +113,7 @@ static lh_status read_logits(lh_head *head, const lh_head_row *row, uint32_t num
                              uint32_t thread) {
     const lh_kernels *kernels = head->compute->kernels;
     uint32_t vocabulary = head->config->vocabulary;
-    float *logits = head->logits + number * head->logits_stride;
+    float *logits = head->read + number * head->logits_stride;
     void *scratch = head->sampler_scratch + thread * head->sampler_bytes;
     lh_error *error = &head->errors[number];
     if (!row->sampling)
@@ -118,8 +135,11 @@ static lh_status run_group(lh_head *head, const float *h, const lh_head_row *row
                            uint32_t count, const lh_head_events *events, lh_error *error) {
     lh_read_arguments arguments = {head, rows};
     compute_logits(head, h, rows, count);
+    lh_status status = bring_logits(head, count, error);
+    if (status != LH_OK)
+        return status;
     for (uint32_t i = 0; i < count && events->on_logits; i++)
-        events->on_logits(events->context, first + i, head->logits + i * head->logits_stride);
+        events->on_logits(events->context, first + i, head->read + i * head->logits_stride);
     lh_thread_pool_run(head->compute->pool, count, read_row, &arguments);
     for (uint32_t i = 0; i < count; i++) {
         if (head->statuses[i] != LH_OK)

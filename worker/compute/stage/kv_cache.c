@@ -3,10 +3,11 @@
  * stack of free pages as it grows. */
 #include "worker/compute/stage/kv_cache.h"
 
+#include "worker/compute/stage/ops.h"
+
 #include <assert.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 
 struct lh_kv_sequence {
     uint64_t number;
@@ -20,6 +21,7 @@ struct lh_kv_sequence {
 };
 
 struct lh_kv_cache {
+    const lh_compute *compute;
     uint32_t layers, context;
     lh_kv_shape shape;
     size_t key_bytes, value_bytes; /* of one layer in one page */
@@ -47,11 +49,8 @@ static lh_status cache_map(lh_kv_cache *cache, lh_error *error) {
     cache->buckets = calloc(buckets, sizeof(lh_kv_sequence *));
     cache->free_pages = calloc(cache->pages_total, sizeof *cache->free_pages);
     cache->holders = calloc(cache->pages_total, sizeof *cache->holders);
-    void *memory = mmap(NULL, cache->pages_total * cache->page_bytes, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    cache->memory = memory == MAP_FAILED ? NULL : memory;
-    if (cache->memory) /* only faster: a kernel without it may refuse */
-        madvise(memory, cache->pages_total * cache->page_bytes, MADV_HUGEPAGE);
+    cache->memory =
+        cache->compute->ops->map(cache->compute, cache->pages_total * cache->page_bytes, true);
     if (!cache->buckets || !cache->free_pages || !cache->holders || !cache->memory) {
         return lh_fail(error, LH_ERR_NO_MEMORY, "KV cache: out of memory for %u pages of %zu bytes",
                        cache->pages_total, cache->page_bytes);
@@ -66,8 +65,9 @@ static lh_status cache_map(lh_kv_cache *cache, lh_error *error) {
 #define ROW_HEADS_MAX (1u << 24)
 #define ROW_DIM_MAX   (1u << 24)
 
-lh_status lh_kv_cache_create(uint32_t layers, const lh_kv_shape *shape, uint32_t context,
-                             size_t budget_bytes, lh_kv_cache **out, lh_error *error) {
+lh_status lh_kv_cache_create(const lh_compute *compute, uint32_t layers, const lh_kv_shape *shape,
+                             uint32_t context, size_t budget_bytes, lh_kv_cache **out,
+                             lh_error *error) {
     assert(layers > 0 && shape->kv_heads > 0 && shape->value_dim > 0 && context > 0);
     size_t key_bytes = lh_kv_page_bytes(shape, shape->key_dim),
            value_bytes = lh_kv_page_bytes(shape, shape->value_dim), page_bytes;
@@ -88,6 +88,7 @@ lh_status lh_kv_cache_create(uint32_t layers, const lh_kv_shape *shape, uint32_t
     lh_kv_cache *cache = calloc(1, sizeof *cache);
     if (!cache)
         return lh_fail(error, LH_ERR_NO_MEMORY, "KV cache: out of memory");
+    cache->compute = compute;
     cache->layers = layers;
     cache->shape = *shape;
     cache->context = context;
@@ -129,8 +130,8 @@ void lh_kv_cache_destroy(lh_kv_cache *cache) {
     for (uint32_t i = 0; cache->buckets && i <= cache->bucket_mask; i++)
         list_free(cache->buckets[i]);
     list_free(cache->spares);
-    if (cache->memory)
-        munmap(cache->memory, cache->pages_total * cache->page_bytes);
+    cache->compute->ops->unmap(cache->compute, cache->memory,
+                               cache->pages_total * cache->page_bytes);
     free(cache->holders);
     free(cache->free_pages);
     free(cache->buckets);

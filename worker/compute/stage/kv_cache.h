@@ -11,13 +11,16 @@
 
 #include <stdbool.h>
 
+typedef struct lh_compute lh_compute; /* ops.h */
 typedef struct lh_kv_cache lh_kv_cache;
 typedef struct lh_kv_sequence lh_kv_sequence;
 
-/* A page here is the keys and values of 64 positions in all `layers` of the stage. LH_ERR_INVALID:
- * the budget does not hold one page. LH_ERR_NO_MEMORY, LH_ERR_LIMIT (sizes overflow). */
-lh_status lh_kv_cache_create(uint32_t layers, const lh_kv_shape *shape, uint32_t context,
-                             size_t budget_bytes, lh_kv_cache **cache, lh_error *error);
+/* A page here is the keys and values of 64 positions in all `layers` of the stage, in the memory
+ * that `compute` (which outlives the cache) works on. LH_ERR_INVALID: the budget does not hold one
+ * page. LH_ERR_NO_MEMORY, LH_ERR_LIMIT (sizes overflow). */
+lh_status lh_kv_cache_create(const lh_compute *compute, uint32_t layers, const lh_kv_shape *shape,
+                             uint32_t context, size_t budget_bytes, lh_kv_cache **cache,
+                             lh_error *error);
 /* No sequence may be pinned. NULL is allowed. */
 void lh_kv_cache_destroy(lh_kv_cache *cache);
 size_t lh_kv_cache_pages_total(const lh_kv_cache *cache);

@@ -58,8 +58,8 @@ size_t lh_latent_thread_bytes(const lh_model_config *config, uint32_t context) {
 }
 
 lh_status lh_latent_init(lh_latent *latent, const lh_model_config *config,
-                         const lh_parameters *weights, lh_activation_kind activations,
-                         uint32_t rows, uint32_t context, uint32_t threads, lh_error *error) {
+                         const lh_parameters *weights, const lh_compute *compute, uint32_t rows,
+                         uint32_t context, uint32_t threads, lh_error *error) {
     double growth = lh_rope_attention_growth(&config->rope[LH_LAYER_FULL]);
     *latent = shape_of(config, context);
     latent->scale = (float)(config->attention_scale * growth * growth);
@@ -69,15 +69,15 @@ lh_status lh_latent_init(lh_latent *latent, const lh_model_config *config,
     bool complete = latent->scratch;
     for (uint32_t i = 0; i < weights->layer_count && complete; i++)
         if (weights->layers[i].q_b.data)
-            complete = lh_packed_add(&latent->queries, &weights->layers[i].q_b, activations, rows);
+            complete = lh_packed_add(compute, &latent->queries, &weights->layers[i].q_b, rows);
     if (complete)
         return LH_OK;
-    lh_latent_reset(latent);
+    lh_latent_reset(latent, compute);
     return lh_fail(error, LH_ERR_NO_MEMORY, "out of memory for latent attention of %u rows", rows);
 }
 
-void lh_latent_reset(lh_latent *latent) {
-    lh_packed_reset(&latent->queries);
+void lh_latent_reset(lh_latent *latent, const lh_compute *compute) {
+    lh_packed_reset(compute, &latent->queries);
     free(latent->scratch);
     *latent = (lh_latent){0};
 }

@@ -34,9 +34,9 @@ typedef struct lh_latent {
 /* For steps of so many rows through these layers, which have latent attention.
  * LH_ERR_NO_MEMORY. */
 lh_status lh_latent_init(lh_latent *latent, const lh_model_config *config,
-                         const lh_parameters *weights, lh_activation_kind activations,
-                         uint32_t rows, uint32_t context, uint32_t threads, lh_error *error);
-void lh_latent_reset(lh_latent *latent);
+                         const lh_parameters *weights, const lh_compute *compute, uint32_t rows,
+                         uint32_t context, uint32_t threads, lh_error *error);
+void lh_latent_reset(lh_latent *latent, const lh_compute *compute);
 /* Of the scratch that lh_latent_init makes, what each thread has; 0: it would overflow. */
 size_t lh_latent_thread_bytes(const lh_model_config *config, uint32_t context);
 

@@ -49,10 +49,11 @@ static void add_product(const lh_layer_run *run, const lh_matrix *matrix, const 
     float *h = run->buffer->h, *branch = run->scratch->branch;
     uint32_t width = run->config->width;
     const lh_product sum = {*matrix, post_norm ? branch : h, width, out, all(run->rows), NULL};
-    lh_op_products(compute, &sum, 1, x, all(matrix->inputs), !post_norm, NULL);
+    compute->ops->products(compute, &sum, 1, x, all(matrix->inputs), !post_norm, NULL);
     if (post_norm) {
         assert(out.begin == 0 && out.end == width);
-        lh_op_norm_add(compute, h, branch, run->rows, width, post_norm, run->config->rms_epsilon);
+        compute->ops->norm_add(compute, h, branch, run->rows, width, post_norm,
+                               run->config->rms_epsilon);
     }
 }
 
@@ -64,15 +65,16 @@ static void norm_products(const lh_layer_run *run, const float *gain, lh_span co
     const float *scale = NULL;
     assert(gain || !products->bias); /* which is added behind the scaling */
     if (columns.begin == 0)
-        memset(p->squares, 0, (size_t)rows * LH_LANES * sizeof *p->squares);
-    lh_op_pack(run->compute, &p->normed, rows, columns, p->h, width, gain,
-               gain ? p->squares : NULL);
+        run->compute->ops->clear(run->compute, p->squares,
+                                 (size_t)rows * LH_LANES * sizeof *p->squares);
+    run->compute->ops->pack(run->compute, &p->normed, rows, columns, p->h, width, gain,
+                            gain ? p->squares : NULL);
     if (gain && columns.end == width) {
         scale = run->scratch->scale;
-        run->compute->kernels->rms_scale(run->scratch->scale, p->squares, rows, width,
-                                         run->config->rms_epsilon);
+        run->compute->ops->rms_scale(run->compute, run->scratch->scale, p->squares, rows, width,
+                                     run->config->rms_epsilon);
     }
-    lh_op_products(run->compute, products, count, &p->normed, columns, false, scale);
+    run->compute->ops->products(run->compute, products, count, &p->normed, columns, false, scale);
 }
 
 static bool is_latent(const lh_layer_run *run) {
@@ -110,12 +112,12 @@ static void project_queries(const lh_layer_run *run, const lh_layer *layer) {
     const lh_packed *packed = &run->scratch->latent.queries;
     const uint32_t rank = run->config->latent.query_rank;
     const lh_product q = product(run, &layer->q_b, NULL, p->q);
-    memset(p->squares, 0, (size_t)run->rows * LH_LANES * sizeof *p->squares);
-    lh_op_pack(compute, packed, run->rows, all(rank), p->q_a, lh_row_stride(rank), layer->q_a_norm,
-               p->squares);
-    compute->kernels->rms_scale(run->scratch->scale, p->squares, run->rows, rank,
-                                run->config->rms_epsilon);
-    lh_op_products(compute, &q, 1, packed, all(rank), false, run->scratch->scale);
+    compute->ops->clear(compute, p->squares, (size_t)run->rows * LH_LANES * sizeof *p->squares);
+    compute->ops->pack(compute, packed, run->rows, all(rank), p->q_a, lh_row_stride(rank),
+                       layer->q_a_norm, p->squares);
+    compute->ops->rms_scale(compute, run->scratch->scale, p->squares, run->rows, rank,
+                            run->config->rms_epsilon);
+    compute->ops->products(compute, &q, 1, packed, all(rank), false, run->scratch->scale);
 }
 
 static void store_latent(const lh_layer_run *run, const lh_layer *layer, uint32_t number,
@@ -126,12 +128,14 @@ static void store_latent(const lh_layer_run *run, const lh_layer *layer, uint32_
     const uint32_t rank = c->latent.rank, width = lh_model_key_width(c);
     if (layer->q_a.data)
         project_queries(run, layer);
-    compute->kernels->norm_heads(p->k, lh_row_stride(width), run->rows, 1, rank, layer->kv_a_norm,
-                                 c->rms_epsilon);
+    compute->ops->norm_heads(compute, p->k, lh_row_stride(width), run->rows, 1, rank,
+                             layer->kv_a_norm, c->rms_epsilon);
     /* what is rotated of a query and of what is kept stands last */
-    lh_op_rope(compute, rope, p->q + c->head_dim - c->rope_dims, run->rows, c->heads, c->head_dim);
-    lh_op_rope(compute, rope, p->k + rank, run->rows, 1, width);
-    lh_op_kv_store(compute, run->runs, run->run_count, number, p->k, p->k); /* values alone */
+    compute->ops->rope(compute, rope, p->q + c->head_dim - c->rope_dims, run->rows, c->heads,
+                       c->head_dim);
+    compute->ops->rope(compute, rope, p->k + rank, run->rows, 1, width);
+    compute->ops->kv_store(compute, run->runs, run->run_count, number, p->k,
+                           p->k); /* values alone */
 }
 
 /* Of each head, or of all heads of a row together. */
@@ -140,10 +144,12 @@ static void norm_queries_and_keys(const lh_layer_run *run, const lh_layer *layer
     const lh_activation_buffer *p = run->buffer;
     const uint32_t together = c->norms_whole_rows ? c->heads : 1,
                    keys_together = c->norms_whole_rows ? c->kv_heads : 1;
-    lh_op_norm_heads(run->compute, p->q, run->rows, c->heads / together, together * c->head_dim,
-                     layer->q_norm, c->rms_epsilon);
-    lh_op_norm_heads(run->compute, p->k, run->rows, c->kv_heads / keys_together,
-                     keys_together * c->head_dim, layer->k_norm, c->rms_epsilon);
+    run->compute->ops->norm_heads(run->compute, p->q, lh_row_stride((size_t)c->heads * c->head_dim),
+                                  run->rows, c->heads / together, together * c->head_dim,
+                                  layer->q_norm, c->rms_epsilon);
+    run->compute->ops->norm_heads(
+        run->compute, p->k, lh_row_stride((size_t)c->kv_heads * c->head_dim), run->rows,
+        c->kv_heads / keys_together, keys_together * c->head_dim, layer->k_norm, c->rms_epsilon);
 }
 
 void lh_layer_store_kv(const lh_layer_run *run, const lh_layer *layer, uint32_t number) {
@@ -162,21 +168,21 @@ void lh_layer_store_kv(const lh_layer_run *run, const lh_layer *layer, uint32_t 
         norm_queries_and_keys(run, layer);
     if (layer->is_rotated) {
         /* [rows][heads][head_dim] */
-        lh_op_rope(compute, &rope, p->q, run->rows, c->heads, c->head_dim);
+        compute->ops->rope(compute, &rope, p->q, run->rows, c->heads, c->head_dim);
         /* [rows][kv_heads][head_dim] */
-        lh_op_rope(compute, &rope, p->k, run->rows, c->kv_heads, c->head_dim);
+        compute->ops->rope(compute, &rope, p->k, run->rows, c->kv_heads, c->head_dim);
     }
     if (layer->q_norm && c->norms_are_late)
         norm_queries_and_keys(run, layer);
-    lh_op_kv_store(compute, run->runs, run->run_count, number, p->k, p->v);
+    compute->ops->kv_store(compute, run->runs, run->run_count, number, p->k, p->v);
 }
 
 static void gate_and_pack(const lh_layer_run *run, float *gate, const float *up,
                           const float *shares, uint32_t rows, uint32_t width,
                           const lh_packed *packed) {
-    lh_op_gate(run->compute, run->config->gate, gate, up, shares, rows, width);
-    lh_op_pack(run->compute, packed, rows, all(width), gate, lh_row_stride(width),
-               run->scratch->branch_gain, NULL);
+    run->compute->ops->gate(run->compute, run->config->gate, gate, up, shares, rows, width);
+    run->compute->ops->pack(run->compute, packed, rows, all(width), gate, lh_row_stride(width),
+                            run->scratch->branch_gain, NULL);
 }
 
 static void project_up(const lh_layer_run *run, const lh_layer *layer) {
@@ -211,8 +217,8 @@ static void multiply_experts(const lh_layer_run *run, const lh_layer *layer) {
             lh_expert_matrix(&layer->experts_up, group->expert),    e->up, stride, out, rows,
             bias_of(layer->experts_up_bias, group->expert, out.end)};
     }
-    lh_op_products(run->compute, e->products, count, &e->x, all(run->config->width), false,
-                   e->slot_scale);
+    run->compute->ops->products(run->compute, e->products, count, &e->x, all(run->config->width),
+                                false, e->slot_scale);
 }
 
 /* The router, and what all rows go through besides. */
@@ -236,7 +242,7 @@ static void project_up_experts(const lh_layer_run *run, const lh_layer *layer) {
     lh_experts *e = &run->scratch->experts;
     project_router(run, layer);
     lh_experts_route(e, run->compute, c, layer->router_bias, run->scratch->scale, run->rows);
-    lh_op_gather(run->compute, &e->x, &run->buffer->normed, e->rows, e->slots);
+    run->compute->ops->gather(run->compute, &e->x, &run->buffer->normed, e->rows, e->slots);
     multiply_experts(run, layer);
     gate_and_pack(run, e->gate, e->up, e->slot_shares, e->slots, c->expert_width, &e->gated_packed);
     if (!layer->shared_gate.data)
@@ -261,14 +267,14 @@ void lh_layer_attend_and_project_up(const lh_layer_run *run, const lh_layer *lay
         lh_latent_attend(&s->latent, compute, layer, run->runs, run->run_count, number, p->q,
                          s->attended);
     else
-        lh_op_attention(compute, &s->attention, run->runs, run->run_count, number, window,
-                        layer->attn_sinks, p->q, s->attended);
-    lh_op_pack(compute, &s->attended_packed, run->rows, heads, s->attended,
-               lh_row_stride(heads.end), s->branch_gain, NULL);
+        compute->ops->attention(compute, &s->attention, run->runs, run->run_count, number, window,
+                                layer->attn_sinks, p->q, s->attended);
+    compute->ops->pack(compute, &s->attended_packed, run->rows, heads, s->attended,
+                       lh_row_stride(heads.end), s->branch_gain, NULL);
     add_product(run, &layer->attn_output, &s->attended_packed, layer->attn_post_norm,
                 all(c->width));
     if (layer->attn_output_bias)
-        lh_op_add_bias(compute, p->h, run->rows, c->width, layer->attn_output_bias);
+        compute->ops->add_bias(compute, p->h, run->rows, c->width, layer->attn_output_bias);
     if (layer->router.data)
         project_up_experts(run, layer);
     else
@@ -278,10 +284,10 @@ void lh_layer_attend_and_project_up(const lh_layer_run *run, const lh_layer *lay
 void lh_layer_project_down(const lh_layer_run *run, const lh_layer *layer, lh_span out) {
     const lh_experts *e = &run->scratch->experts;
     if (layer->router.data) {
-        lh_op_expert_sum(run->compute, &layer->experts_down,
-                         (lh_expert_biases){layer->experts_down_bias, e->slot_shares}, e->groups,
-                         e->group_count, &e->gated_packed, e->rows, run->buffer->h,
-                         run->config->width, out, e->sums);
+        run->compute->ops->expert_sum(run->compute, &layer->experts_down,
+                                      (lh_expert_biases){layer->experts_down_bias, e->slot_shares},
+                                      e->groups, e->group_count, &e->gated_packed, e->rows,
+                                      run->buffer->h, run->config->width, out, e->sums);
         if (layer->shared_down.data)
             add_product(run, &layer->shared_down, &e->gated_shared, NULL, out);
         return;

@@ -1,10 +1,14 @@
-/* Each operation is a struct of its arguments, a function that computes one part of it, and the
- * call that runs it. */
+/* On CPUs each operation is a struct of its arguments, a function that computes one part of it, and
+ * the call that runs it. */
 #include "worker/compute/stage/ops.h"
 
 #include "common/base/arithmetic.h"
+#include "worker/compute/stage/aligned_array.h"
+
+#include <stdlib.h>
 
 #include <string.h>
+#include <sys/mman.h>
 
 /* Below so many elements an operation costs less than waking the helpers: the caller does
  * it alone. */
@@ -81,8 +85,8 @@ static void pack_rows(void *context, uint32_t part, uint32_t thread) {
     pack_part(a, part_of(a->rows, ROW_UNIT, part, a->parts), a->columns);
 }
 
-void lh_op_pack(const lh_compute *compute, const lh_packed *packed, uint32_t rows, lh_span columns,
-                const float *x, size_t stride, const float *gain, float *squares) {
+static void pack(const lh_compute *compute, const lh_packed *packed, uint32_t rows, lh_span columns,
+                 const float *x, size_t stride, const float *gain, float *squares) {
     uint32_t parts = parts_of_small(compute, units_in(rows, ROW_UNIT),
                                     (uint64_t)rows * (columns.end - columns.begin));
     lh_pack_arguments arguments = {compute->kernels, packed, rows,    columns, x,
@@ -150,8 +154,8 @@ static uint32_t parts_of_products(const lh_compute *compute, uint32_t units, uin
     return lh_min_u32(units, threads * count);
 }
 
-void lh_op_products(const lh_compute *compute, const lh_product *products, uint32_t count,
-                    const lh_packed *x, lh_span in, bool continues, const float *scale) {
+static void products(const lh_compute *compute, const lh_product *products, uint32_t count,
+                     const lh_packed *x, lh_span in, bool continues, const float *scale) {
     lh_products_arguments arguments = {.compute = compute,
                                        .products = products,
                                        .count = count,
@@ -185,8 +189,8 @@ static void rope_part(void *context, uint32_t part, uint32_t thread) {
                      a->rope->sine + angles);
 }
 
-void lh_op_rope(const lh_compute *compute, const lh_rope *rope, float *x, uint32_t rows,
-                uint32_t heads, uint32_t head_dim) {
+static void rope(const lh_compute *compute, const lh_rope *rope, float *x, uint32_t rows,
+                 uint32_t heads, uint32_t head_dim) {
     uint32_t parts =
         parts_of_small(compute, units_in(rows, ROW_UNIT), (uint64_t)rows * heads * head_dim);
     lh_rope_arguments arguments = {compute->kernels, rope, x, rows, heads, head_dim, parts};
@@ -197,6 +201,7 @@ typedef struct lh_norm_arguments {
     const lh_kernels *kernels;
     float *y;       /* the heads, or what is added to */
     const float *x; /* what is added */
+    size_t stride;
     uint32_t rows, heads, width, parts;
     const float *gain;
     float epsilon;
@@ -205,16 +210,16 @@ typedef struct lh_norm_arguments {
 static void norm_heads_part(void *context, uint32_t part, uint32_t thread) {
     const lh_norm_arguments *a = context;
     lh_span rows = part_of(a->rows, ROW_UNIT, part, a->parts);
-    size_t stride = lh_row_stride((size_t)a->heads * a->width);
     (void)thread;
-    a->kernels->norm_heads(a->y + rows.begin * stride, stride, rows.end - rows.begin, a->heads,
-                           a->width, a->gain, a->epsilon);
+    a->kernels->norm_heads(a->y + rows.begin * a->stride, a->stride, rows.end - rows.begin,
+                           a->heads, a->width, a->gain, a->epsilon);
 }
 
-void lh_op_norm_heads(const lh_compute *compute, float *x, uint32_t rows, uint32_t heads,
-                      uint32_t head_dim, const float *gain, float epsilon) {
+static void norm_heads(const lh_compute *compute, float *x, size_t stride, uint32_t rows,
+                       uint32_t heads, uint32_t head_dim, const float *gain, float epsilon) {
     lh_norm_arguments arguments = {.kernels = compute->kernels,
                                    .y = x,
+                                   .stride = stride,
                                    .rows = rows,
                                    .heads = heads,
                                    .width = head_dim,
@@ -234,8 +239,8 @@ static void norm_add_part(void *context, uint32_t part, uint32_t thread) {
                          a->gain, a->epsilon);
 }
 
-void lh_op_norm_add(const lh_compute *compute, float *y, const float *x, uint32_t rows,
-                    uint32_t width, const float *gain, float epsilon) {
+static void norm_add(const lh_compute *compute, float *y, const float *x, uint32_t rows,
+                     uint32_t width, const float *gain, float epsilon) {
     lh_norm_arguments arguments = {.kernels = compute->kernels,
                                    .y = y,
                                    .x = x,
@@ -262,8 +267,8 @@ static void add_bias_part(void *context, uint32_t part, uint32_t thread) {
                          columns, NULL, a->bias);
 }
 
-void lh_op_add_bias(const lh_compute *compute, float *y, uint32_t rows, uint32_t width,
-                    const float *bias) {
+static void add_bias(const lh_compute *compute, float *y, uint32_t rows, uint32_t width,
+                     const float *bias) {
     uint32_t parts = parts_of_small(compute, units_in(rows, ROW_UNIT), (uint64_t)rows * width);
     lh_bias_arguments arguments = {compute->kernels, y, rows, width, parts, bias};
     lh_thread_pool_run(compute->pool, parts, add_bias_part, &arguments);
@@ -301,8 +306,8 @@ static void gate_part(void *context, uint32_t part, uint32_t thread) {
         a->kernels->scale_rows(a->gate, lh_row_stride(a->width), a->rows, columns, a->shares);
 }
 
-void lh_op_gate(const lh_compute *compute, lh_gate function, float *gate, const float *up,
-                const float *shares, uint32_t rows, uint32_t width) {
+static void gate(const lh_compute *compute, lh_gate function, float *gate, const float *up,
+                 const float *shares, uint32_t rows, uint32_t width) {
     uint32_t parts =
         parts_of_small(compute, units_in(width, LH_SPAN_COLUMNS), (uint64_t)rows * width);
     lh_gate_arguments arguments = {compute->kernels, function, gate,  up,
@@ -333,8 +338,8 @@ static void gather_part(void *context, uint32_t part, uint32_t thread) {
     }
 }
 
-void lh_op_gather(const lh_compute *compute, const lh_packed *y, const lh_packed *x,
-                  const uint32_t *slots, uint32_t count) {
+static void gather(const lh_compute *compute, const lh_packed *y, const lh_packed *x,
+                   const uint32_t *slots, uint32_t count) {
     lh_gather_arguments arguments = {y, x, slots, count,
                                      parts_of_small(compute, count, (uint64_t)count * x->width)};
     lh_thread_pool_run(compute->pool, arguments.parts, gather_part, &arguments);
@@ -391,10 +396,10 @@ static void expert_sum_part(void *context, uint32_t part, uint32_t thread) {
     }
 }
 
-void lh_op_expert_sum(const lh_compute *compute, const lh_expert_matrices *matrices,
-                      lh_expert_biases biases, const lh_expert_group *groups, uint32_t count,
-                      const lh_packed *x, const uint32_t *slots, float *h, uint32_t width,
-                      lh_span out, float *scratch) {
+static void expert_sum(const lh_compute *compute, const lh_expert_matrices *matrices,
+                       lh_expert_biases biases, const lh_expert_group *groups, uint32_t count,
+                       const lh_packed *x, const uint32_t *slots, float *h, uint32_t width,
+                       lh_span out, float *scratch) {
     lh_expert_sum_arguments arguments = {
         .compute = compute,
         .matrices = matrices,
@@ -438,8 +443,8 @@ static void store_part(void *context, uint32_t part, uint32_t thread) {
     }
 }
 
-void lh_op_kv_store(const lh_compute *compute, const lh_position_run *runs, uint32_t count,
-                    uint32_t layer, const float *keys, const float *values) {
+static void kv_store(const lh_compute *compute, const lh_position_run *runs, uint32_t count,
+                     uint32_t layer, const float *keys, const float *values) {
     lh_sequence_arguments arguments = {
         .kernels = compute->kernels,
         .runs = runs,
@@ -467,9 +472,9 @@ static void attention_part(void *context, uint32_t part, uint32_t thread) {
                           (char *)attention->scratch + thread * attention->scratch_bytes);
 }
 
-void lh_op_attention(const lh_compute *compute, const lh_attention *attention,
-                     const lh_position_run *runs, uint32_t count, uint32_t layer, uint32_t window,
-                     const float *sinks, const float *q, float *y) {
+static void attention(const lh_compute *compute, const lh_attention *attention,
+                      const lh_position_run *runs, uint32_t count, uint32_t layer, uint32_t window,
+                      const float *sinks, const float *q, float *y) {
     lh_sequence_arguments arguments = {.kernels = compute->kernels,
                                        .attention = attention,
                                        .runs = runs,
@@ -481,3 +486,150 @@ void lh_op_attention(const lh_compute *compute, const lh_attention *attention,
                                        .y = y};
     lh_thread_pool_run(compute->pool, count * attention->kv_heads, attention_part, &arguments);
 }
+
+/* ---- Angles and embeddings ---- */
+
+static void angles(const lh_compute *compute, const lh_rope_table *table,
+                   const lh_position_run *runs, uint32_t count, float *const *cosine,
+                   float *const *sine) {
+    for (uint32_t i = 0; i < count; i++) {
+        for (uint32_t j = 0; j < runs[i].rows; j++) {
+            size_t offset = (size_t)(runs[i].first_row + j) * table->half;
+            for (uint32_t kind = 0; kind < table->kinds; kind++) {
+                compute->kernels->rope_angles(cosine[kind] + offset, sine[kind] + offset,
+                                              table->frequency[kind], table->half,
+                                              runs[i].first_position + j, table->magnitude[kind]);
+            }
+        }
+    }
+}
+
+static void embed(const lh_compute *compute, float *y, const lh_matrix *embedding,
+                  const uint32_t *tokens, uint32_t rows) {
+    (void)compute;
+    for (uint32_t row = 0; row < rows; row++)
+        lh_matrix_row(embedding, tokens[row], y + (size_t)row * embedding->inputs);
+}
+
+static void scale(const lh_compute *compute, float *y, size_t stride, uint32_t rows, uint32_t width,
+                  float factor) {
+    for (uint32_t row = 0; row < rows; row++)
+        compute->kernels->scale_rows(y + row * stride, stride, 1, (lh_span){0, width}, &factor);
+}
+
+static void rms_scale(const lh_compute *compute, float *scale, const float *squares, uint32_t rows,
+                      uint32_t width, float epsilon) {
+    compute->kernels->rms_scale(scale, squares, rows, width, epsilon);
+}
+
+/* ---- Memory, which is the host's ---- */
+
+static void *allocate(const lh_compute *compute, size_t bytes) {
+    (void)compute;
+    return lh_aligned_array_allocate(bytes, 1);
+}
+
+static void release(const lh_compute *compute, void *memory) {
+    (void)compute;
+    free(memory);
+}
+
+static void *map(const lh_compute *compute, size_t bytes, bool may_stay_empty) {
+    (void)compute;
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS | (may_stay_empty ? MAP_NORESERVE : 0);
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
+    if (memory == MAP_FAILED)
+        return NULL;
+    madvise(memory, bytes, MADV_HUGEPAGE); /* only faster: a kernel without it may refuse */
+    return memory;
+}
+
+static void unmap(const lh_compute *compute, void *memory, size_t bytes) {
+    (void)compute;
+    if (memory)
+        munmap(memory, bytes);
+}
+
+static void copy(const lh_compute *compute, void *to, const void *from, size_t bytes) {
+    (void)compute;
+    memcpy(to, from, bytes);
+}
+
+static void put_rows(const lh_compute *compute, void *to, size_t stride, const void *from,
+                     size_t bytes, uint32_t rows) {
+    (void)compute;
+    for (uint32_t i = 0; i < rows; i++)
+        memcpy((char *)to + i * stride, (const char *)from + i * bytes, bytes);
+}
+
+static void clear(const lh_compute *compute, void *to, size_t bytes) {
+    (void)compute;
+    memset(to, 0, bytes);
+}
+
+/* Whole rows lie as they are sent. */
+static bool is_whole(const lh_outgoing *outgoing) {
+    return outgoing->columns.end - outgoing->columns.begin == outgoing->width;
+}
+
+static void send(const lh_compute *compute, uint32_t number, const lh_outgoing *outgoing) {
+    size_t columns = outgoing->columns.end - outgoing->columns.begin;
+    (void)compute;
+    (void)number;
+    for (uint32_t row = 0; row < outgoing->rows && !is_whole(outgoing); row++) {
+        memcpy(outgoing->host + row * columns,
+               outgoing->h + (size_t)row * outgoing->width + outgoing->columns.begin,
+               columns * sizeof(float));
+    }
+}
+
+static float *sent(const lh_compute *compute, uint32_t number, const lh_outgoing *outgoing) {
+    (void)compute;
+    (void)number;
+    return is_whole(outgoing) ? outgoing->h : outgoing->host;
+}
+
+static void locate(const lh_compute *compute, const lh_position_run *runs, uint32_t count) {
+    (void)compute;
+    (void)runs;
+    (void)count;
+}
+
+static lh_status settle(const lh_compute *compute, lh_error *error) {
+    (void)compute;
+    (void)error;
+    return LH_OK;
+}
+
+const lh_ops lh_cpu_ops = {
+    .is_host = true,
+    .allocate = allocate,
+    .release = release,
+    .allocate_host = allocate,
+    .release_host = release,
+    .map = map,
+    .unmap = unmap,
+    .put = copy,
+    .put_rows = put_rows,
+    .copy = copy,
+    .clear = clear,
+    .send = send,
+    .sent = sent,
+    .settle = settle,
+    .pack = pack,
+    .rms_scale = rms_scale,
+    .scale = scale,
+    .products = products,
+    .embed = embed,
+    .angles = angles,
+    .rope = rope,
+    .norm_heads = norm_heads,
+    .norm_add = norm_add,
+    .gate = gate,
+    .add_bias = add_bias,
+    .locate = locate,
+    .kv_store = kv_store,
+    .attention = attention,
+    .gather = gather,
+    .expert_sum = expert_sum,
+};

@@ -1,20 +1,38 @@
-/* The operations of a layer on whole activation buffers, each divided over the thread pool: a
- * product by spans of outputs, attention by KV head and block of rows, the rest by rows or columns.
- * How the work is divided never shows in the result, because every output element is computed
- * whole, by one thread, in the order that kernels.h spells out. Thread: the compute thread. */
+/* The operations of a layer on whole activation buffers, and the memory that they work on: lh_ops is
+ * what a device must offer, and layer.c, head.c and stage_step.c compute with nothing else. On CPUs
+ * (lh_cpu_ops) each is divided over the thread pool: a product by spans of outputs, attention by KV
+ * head and block of rows, the rest by rows or columns. A GPU (worker/compute/cuda) puts it into a
+ * queue and returns; what comes back to the host is waited for by the operations that say so. How
+ * the work is divided never shows in the result, because every output element is computed whole, in
+ * the order that kernels.h spells out.
+ *
+ * Arrays lie in the device's memory, but for what is told to be the host's. No operation but
+ * `settle` tells an error: what fails on a device (it is lost, say) makes all that follows do
+ * nothing, and is told there. Thread: the compute thread. */
 #pragma once
 
 #include "common/model/model.h"
 #include "kernels/kernels.h"
 #include "worker/compute/stage/kv_cache.h"
+#include "worker/compute/stage/rope_table.h"
 #include "worker/compute/thread_pool.h"
 
+typedef struct lh_ops lh_ops;
+
+/* Something else than the host's CPUs to compute on; the first member of what it is. */
+typedef struct lh_device {
+    const lh_ops *ops;
+} lh_device;
+
 /* What every operation needs. */
-typedef struct lh_compute {
-    const lh_kernels *kernels;
+typedef struct lh_compute lh_compute;
+struct lh_compute {
+    const lh_kernels *kernels; /* of the host */
     lh_thread_pool *pool;
     lh_activation_kind activations; /* Q8 or Q16: of quantized matrices */
-} lh_compute;
+    const lh_ops *ops;
+    lh_device *device; /* of ops; NULL: the host's CPUs */
+};
 
 #define LH_ACTIVATION_KINDS 3u /* of lh_activation_kind */
 
@@ -23,11 +41,6 @@ typedef struct lh_packed {
     uint32_t width;
     void *data[LH_ACTIVATION_KINDS]; /* by kind; NULL: nobody reads it */
 } lh_packed;
-
-/* Packs columns of x[rows][width], whose rows are `stride` apart. gain and squares as in kernels.h;
- * either may be NULL. */
-void lh_op_pack(const lh_compute *compute, const lh_packed *packed, uint32_t rows, lh_span columns,
-                const float *x, size_t stride, const float *gain, float *squares);
 
 /* One product of several that read the same activations: y[rows][outputs], the columns `out` and
  * the rows `rows` of it and of the activations. */
@@ -39,44 +52,27 @@ typedef struct lh_product {
     const float *bias; /* [outputs]; NULL: none */
 } lh_product;
 
-/* y += x W^T over the input columns `in`. Without `continues` the sums start from zero where `in`
- * begins at column 0; with it they go on from what y holds (a residual). Where scale[rows] is not
- * NULL, y is multiplied by it afterwards, and the bias is added where there is one. */
-void lh_op_products(const lh_compute *compute, const lh_product *products, uint32_t count,
-                    const lh_packed *x, lh_span in, bool continues, const float *scale);
-
 typedef struct lh_rope {
     uint32_t dims;
     bool interleaved;
     const float *cosine, *sine; /* [rows][dims / 2] */
 } lh_rope;
 
-/* Rotates x[rows][heads][head_dim] in place; rows lh_row_stride apart. */
-void lh_op_rope(const lh_compute *compute, const lh_rope *rope, float *x, uint32_t rows,
-                uint32_t heads, uint32_t head_dim);
+/* Some rows that are consecutive positions of one sequence. */
+typedef struct lh_position_run {
+    const lh_kv_sequence *sequence;
+    uint32_t first_row, rows, first_position;
+} lh_position_run;
 
-/* Norms each head of x[rows][heads][head_dim] in place; rows lh_row_stride apart. */
-void lh_op_norm_heads(const lh_compute *compute, float *x, uint32_t rows, uint32_t heads,
-                      uint32_t head_dim, const float *gain, float epsilon);
+typedef struct lh_attention {
+    uint32_t heads, kv_heads, head_dim;
+    float scale;
+    void *scratch; /* threads * scratch_bytes */
+    size_t scratch_bytes;
+} lh_attention;
 
-/* y += norm(x), both [rows][width]. */
-void lh_op_norm_add(const lh_compute *compute, float *y, const float *x, uint32_t rows,
-                    uint32_t width, const float *gain, float epsilon);
-
-/* gate = f(gate) * up, both [rows][width]; rows lh_row_stride apart. Where shares[rows] is not
- * NULL, the rows are multiplied by it afterwards. */
-void lh_op_gate(const lh_compute *compute, lh_gate function, float *gate, const float *up,
-                const float *shares, uint32_t rows, uint32_t width);
-
-/* y += bias[width] in each row of y[rows][width]. */
-void lh_op_add_bias(const lh_compute *compute, float *y, uint32_t rows, uint32_t width,
-                    const float *bias);
-
-/* ---- Experts ---- */
-
-/* Row slots[i] of x goes to row i of y; both have the same width, and x has the kinds of y. */
-void lh_op_gather(const lh_compute *compute, const lh_packed *y, const lh_packed *x,
-                  const uint32_t *slots, uint32_t count);
+/* Rows of a run that one call of the kernel takes; the caller cuts longer runs. */
+#define LH_ATTENTION_ROWS 16u
 
 /* A matrix for each expert or head, one after the other. */
 typedef struct lh_expert_matrices {
@@ -104,37 +100,126 @@ typedef struct lh_expert_biases {
     const float *shares; /* [slots] */
 } lh_expert_biases;
 
-/* h[row][out] += x[slot] W[expert]^T, and then share[slot] * bias[expert], for the slots of all
- * groups, in the order of groups: row slots[i] for slot i, ascending within a group.
- * h[rows][width]. scratch: for each thread [LH_EXPERT_SUM_ROWS][lh_row_stride(width)]. */
-void lh_op_expert_sum(const lh_compute *compute, const lh_expert_matrices *matrices,
-                      lh_expert_biases biases, const lh_expert_group *groups, uint32_t count,
-                      const lh_packed *x, const uint32_t *slots, float *h, uint32_t width,
-                      lh_span out, float *scratch);
+/* Columns of an activation h[rows][width] on their way to the host. */
+typedef struct lh_outgoing {
+    float *h;
+    uint32_t rows, width;
+    lh_span columns;
+    float *host; /* [rows][columns], of allocate_host */
+} lh_outgoing;
 
-/* Some rows that are consecutive positions of one sequence. */
-typedef struct lh_position_run {
-    const lh_kv_sequence *sequence;
-    uint32_t first_row, rows, first_position;
-} lh_position_run;
+/* What a device offers. */
+struct lh_ops {
+    /* ---- Memory ---- */
 
-/* Writes keys and values [rows][kv_heads][head_dim], rows lh_row_stride apart, of one layer into
- * the pages. */
-void lh_op_kv_store(const lh_compute *compute, const lh_position_run *runs, uint32_t count,
-                    uint32_t layer, const float *keys, const float *values);
+    /* 64-byte aligned; NULL: there is not so much left. */
+    void *(*allocate)(const lh_compute *compute, size_t bytes);
+    /* NULL is allowed. */
+    void (*release)(const lh_compute *compute, void *memory);
+    /* The host's memory, to which `send` copies. */
+    void *(*allocate_host)(const lh_compute *compute, size_t bytes);
+    void (*release_host)(const lh_compute *compute, void *memory);
+    /* The device's memory is the host's: what is put there may as well be written. */
+    bool is_host;
+    /* Memory for a whole stage, weights or pages: where it `may_stay_empty`, what is never touched
+     * may cost nothing. NULL: there is not so much. */
+    void *(*map)(const lh_compute *compute, size_t bytes, bool may_stay_empty);
+    void (*unmap)(const lh_compute *compute, void *memory, size_t bytes);
+    /* From the host's memory, which is read during the call. */
+    void (*put)(const lh_compute *compute, void *to, const void *from, size_t bytes);
+    /* The same for `rows` rows of `bytes` each, which follow each other in `from`, and are `stride`
+     * bytes apart in `to`. */
+    void (*put_rows)(const lh_compute *compute, void *to, size_t stride, const void *from,
+                     size_t bytes, uint32_t rows);
+    /* Within the device; the two may not overlap. */
+    void (*copy)(const lh_compute *compute, void *to, const void *from, size_t bytes);
+    void (*clear)(const lh_compute *compute, void *to, size_t bytes);
+    /* Columns begin to travel to the host as soon as what was asked before is computed. The i-th of
+     * a step, i < LH_STEP_SHARDS_MAX; several may be on their way. */
+    void (*send)(const lh_compute *compute, uint32_t number, const lh_outgoing *outgoing);
+    /* Waits for them: [rows][columns], outgoing->host, or h itself, which the host may then change;
+     * valid until the next operation on h. NULL: the device has failed. */
+    float *(*sent)(const lh_compute *compute, uint32_t number, const lh_outgoing *outgoing);
+    /* So many may be asked for before the first is waited for: 0 where an operation is done when it
+     * returns. */
+    uint32_t sends_ahead;
+    /* Waits for all that was asked. LH_ERR_UNAVAILABLE: the device has failed, now or before. */
+    lh_status (*settle)(const lh_compute *compute, lh_error *error);
 
-typedef struct lh_attention {
-    uint32_t heads, kv_heads, head_dim;
-    float scale;
-    void *scratch; /* threads * scratch_bytes */
-    size_t scratch_bytes;
-} lh_attention;
+    /* ---- Arithmetic ---- */
 
-/* Rows of a run that one call of the kernel takes; the caller cuts longer runs. */
-#define LH_ATTENTION_ROWS 16u
+    /* Packs columns of x[rows][width], whose rows are `stride` apart. gain and squares as in
+     * kernels.h; either may be NULL. */
+    void (*pack)(const lh_compute *compute, const lh_packed *packed, uint32_t rows, lh_span columns,
+                 const float *x, size_t stride, const float *gain, float *squares);
+    /* scale[rows] of the sums squares[rows][16], as in kernels.h. */
+    void (*rms_scale)(const lh_compute *compute, float *scale, const float *squares, uint32_t rows,
+                      uint32_t width, float epsilon);
+    /* y[rows][width] *= factor. */
+    void (*scale)(const lh_compute *compute, float *y, size_t stride, uint32_t rows, uint32_t width,
+                  float factor);
+    /* y += x W^T over the input columns `in`. Without `continues` the sums start from zero where
+     * `in` begins at column 0; with it they go on from what y holds (a residual). Where scale[rows]
+     * is not NULL, y is multiplied by it afterwards, and the bias is added where there is one. */
+    void (*products)(const lh_compute *compute, const lh_product *products, uint32_t count,
+                     const lh_packed *x, lh_span in, bool continues, const float *scale);
+    /* y[rows][width] = rows tokens[rows], which is the host's, of an embedding. */
+    void (*embed)(const lh_compute *compute, float *y, const lh_matrix *embedding,
+                  const uint32_t *tokens, uint32_t rows);
+    /* cosine, sine[kind][rows][half] of the rows of runs[count]. */
+    void (*angles)(const lh_compute *compute, const lh_rope_table *table,
+                   const lh_position_run *runs, uint32_t count, float *const *cosine,
+                   float *const *sine);
+    /* Rotates x[rows][heads][head_dim] in place; rows lh_row_stride apart. */
+    void (*rope)(const lh_compute *compute, const lh_rope *rope, float *x, uint32_t rows,
+                 uint32_t heads, uint32_t head_dim);
+    /* Norms each head of x[rows][heads][head_dim] in place. */
+    void (*norm_heads)(const lh_compute *compute, float *x, size_t stride, uint32_t rows,
+                       uint32_t heads, uint32_t head_dim, const float *gain, float epsilon);
+    /* y += norm(x), both [rows][width]. */
+    void (*norm_add)(const lh_compute *compute, float *y, const float *x, uint32_t rows,
+                     uint32_t width, const float *gain, float epsilon);
+    /* gate = f(gate) * up, both [rows][width]; rows lh_row_stride apart. Where shares[rows] is not
+     * NULL, the rows are multiplied by it afterwards. */
+    void (*gate)(const lh_compute *compute, lh_gate function, float *gate, const float *up,
+                 const float *shares, uint32_t rows, uint32_t width);
+    /* y += bias[width] in each row of y[rows][width]. */
+    void (*add_bias)(const lh_compute *compute, float *y, uint32_t rows, uint32_t width,
+                     const float *bias);
 
-/* y[rows][heads][head_dim] = attention of q over the last `window` positions in the pages of one
- * layer; rows of both lh_row_stride apart. sinks[heads]; NULL: none. */
-void lh_op_attention(const lh_compute *compute, const lh_attention *attention,
-                     const lh_position_run *runs, uint32_t count, uint32_t layer, uint32_t window,
-                     const float *sinks, const float *q, float *y);
+    /* ---- Sequences ---- */
+
+    /* The next operations are of these rows: always before kv_store and attention, and again where
+     * the runs have changed. */
+    void (*locate)(const lh_compute *compute, const lh_position_run *runs, uint32_t count);
+    /* Writes keys and values [rows][kv_heads][head_dim], rows lh_row_stride apart, of one layer
+     * into the pages. */
+    void (*kv_store)(const lh_compute *compute, const lh_position_run *runs, uint32_t count,
+                     uint32_t layer, const float *keys, const float *values);
+    /* y[rows][heads][head_dim] = attention of q over the last `window` positions in the pages of
+     * one layer; rows of both lh_row_stride apart. sinks[heads]; NULL: none. */
+    void (*attention)(const lh_compute *compute, const lh_attention *attention,
+                      const lh_position_run *runs, uint32_t count, uint32_t layer, uint32_t window,
+                      const float *sinks, const float *q, float *y);
+
+    /* ---- Experts: of CPUs alone so far ---- */
+
+    /* Row slots[i] of x goes to row i of y; both have the same width, and x has the kinds of y. */
+    void (*gather)(const lh_compute *compute, const lh_packed *y, const lh_packed *x,
+                   const uint32_t *slots, uint32_t count);
+    /* h[row][out] += x[slot] W[expert]^T, and then share[slot] * bias[expert], for the slots of all
+     * groups, in the order of groups: row slots[i] for slot i, ascending within a group.
+     * h[rows][width]. scratch: for each thread [LH_EXPERT_SUM_ROWS][lh_row_stride(width)]. */
+    void (*expert_sum)(const lh_compute *compute, const lh_expert_matrices *matrices,
+                       lh_expert_biases biases, const lh_expert_group *groups, uint32_t count,
+                       const lh_packed *x, const uint32_t *slots, float *h, uint32_t width,
+                       lh_span out, float *scratch);
+};
+
+extern const lh_ops lh_cpu_ops;
+
+/* On a device; NULL: on the host's CPUs. */
+static inline lh_compute lh_compute_on(lh_device *device, const lh_kernels *kernels,
+                                       lh_thread_pool *pool, lh_activation_kind activations) {
+    return (lh_compute){kernels, pool, activations, device ? device->ops : &lh_cpu_ops, device};
+}

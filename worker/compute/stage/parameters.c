@@ -11,7 +11,6 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 /* Rows of a matrix that a thread reads and packs at a time: LH_LANES or a multiple of it, and then
  * no more bytes than a core's second-level cache holds. */
@@ -30,6 +29,8 @@ typedef struct lh_loader {
     uint64_t source_bytes, source_done;
     size_t piece_bytes; /* the most that a thread reads at a time */
     uint8_t *pieces;    /* [threads][piece_bytes] */
+    size_t largest;     /* packed bytes of a tensor's part */
+    uint8_t *beside; /* [largest]: where it is packed for a device's memory; NULL: where it lies */
 } lh_loader;
 
 /* Where the tensor of a role goes: in the stage's parameters, or in those of its layer. */
@@ -144,6 +145,7 @@ static lh_status add_bytes(lh_loader *loader, size_t bytes, const lh_gguf_tensor
                        (int)tensor->name.length, tensor->name.bytes);
     }
     loader->weights->memory_bytes += round_up(bytes);
+    loader->largest = bytes > loader->largest ? bytes : loader->largest;
     return LH_OK;
 }
 
@@ -151,10 +153,14 @@ static lh_status add_kv_size(lh_loader *loader, const lh_gguf_tensor *tensor, lh
     const lh_kv_matrix kv = kv_matrix_of(loader, tensor);
     size_t heads = loader->config->heads;
     reserve_piece(loader, kv_rows_bytes(&kv, tensor) + lh_kv_matrix_scratch_bytes(&kv));
-    lh_status status = add_bytes(loader, heads * lh_kv_matrix_key_bytes(&kv), tensor, error);
-    return status != LH_OK
-               ? status
-               : add_bytes(loader, heads * lh_kv_matrix_value_bytes(&kv), tensor, error);
+    size_t keys = heads * lh_kv_matrix_key_bytes(&kv),
+           values = heads * lh_kv_matrix_value_bytes(&kv);
+    lh_status status = add_bytes(loader, keys, tensor, error);
+    if (status == LH_OK)
+        status = add_bytes(loader, values, tensor, error);
+    if (status == LH_OK && round_up(keys) + values > loader->largest) /* packed together */
+        loader->largest = round_up(keys) + values;
+    return status;
 }
 
 /* lh_tensor_visitor */
@@ -188,6 +194,16 @@ static void *take(lh_loader *loader, size_t bytes) {
     return memory;
 }
 
+/* Where the host packs what is to lie at `place`. */
+static void *packing_place(const lh_loader *loader, void *place) {
+    return loader->beside ? loader->beside : place;
+}
+
+static void bring(const lh_loader *loader, void *place, size_t bytes) {
+    if (loader->beside)
+        loader->compute->ops->put(loader->compute, place, loader->beside, bytes);
+}
+
 static lh_status read_bytes(const lh_loader *loader, const lh_gguf_tensor *tensor, uint64_t offset,
                             void *bytes, size_t length, lh_error *error) {
     return loader->source->read(loader->source->context, tensor, offset, bytes, length, error);
@@ -199,7 +215,7 @@ typedef struct lh_packing {
     const lh_expert_matrices *matrices; /* one, or one for each expert or head */
     uint64_t first;                     /* row of the tensor */
     uint32_t rows, parts_each;          /* rows of a part, parts of a matrix */
-    const lh_layer *layer;              /* where keys and values go */
+    const lh_expert_matrices *values;   /* beside `matrices`, which are of keys */
     _Atomic lh_status status;           /* the first that is not LH_OK */
     lh_error error;
 } lh_packing;
@@ -247,22 +263,27 @@ static lh_status load_matrices(lh_loader *loader, lh_expert_matrices *matrices,
                                                .inputs = (uint32_t)tensor->shape[0],
                                                .data = take(loader, packed_bytes(tensor, part))},
                                      .each_bytes = matrix_bytes(tensor, outputs)};
+    lh_expert_matrices packed = *matrices;
+    packed.first.data = packing_place(loader, matrices->first.data);
     lh_packing packing = {.loader = loader,
                           .tensor = tensor,
-                          .matrices = matrices,
+                          .matrices = &packed,
                           .first = part->first,
                           .rows = rows,
                           .parts_each = (outputs + rows - 1) / rows};
-    return run_packing(loader, packing.parts_each * (uint32_t)tensor->shape[2], &packing, pack_part,
-                       error);
+    lh_status status = run_packing(loader, packing.parts_each * (uint32_t)tensor->shape[2],
+                                   &packing, pack_part, error);
+    if (status == LH_OK)
+        bring(loader, matrices->first.data, packed_bytes(tensor, part));
+    return status;
 }
 
 static void split_part(void *context, uint32_t head, uint32_t thread) {
     lh_packing *packing = context;
     const lh_loader *loader = packing->loader;
     const lh_kv_matrix shape = kv_matrix_of(loader, packing->tensor);
-    const lh_matrix keys = lh_expert_matrix(&packing->layer->k_b, head),
-                    values = lh_expert_matrix(&packing->layer->v_b, head);
+    const lh_matrix keys = lh_expert_matrix(packing->matrices, head),
+                    values = lh_expert_matrix(packing->values, head);
     size_t row = row_bytes(packing->tensor), rows = (size_t)shape.key_dim + shape.value_dim;
     uint8_t *piece = loader->pieces + thread * loader->piece_bytes;
     lh_error problem;
@@ -292,8 +313,16 @@ static lh_status load_kv_matrix(lh_loader *loader, lh_layer *layer, const lh_ggu
                                        .inputs = shape.rank,
                                        .data = take(loader, heads * values)},
                                       values};
-    lh_packing packing = {.loader = loader, .tensor = tensor, .layer = layer};
-    return run_packing(loader, heads, &packing, split_part, error);
+    lh_expert_matrices packed_keys = layer->k_b, packed_values = layer->v_b;
+    packed_keys.first.data = packing_place(loader, layer->k_b.first.data);
+    if (loader->beside)
+        packed_values.first.data = loader->beside + round_up(heads * keys);
+    lh_packing packing = {
+        .loader = loader, .tensor = tensor, .matrices = &packed_keys, .values = &packed_values};
+    lh_status status = run_packing(loader, heads, &packing, split_part, error);
+    if (status == LH_OK) /* the two lie behind each other in both places */
+        bring(loader, layer->k_b.first.data, round_up(heads * keys) + heads * values);
+    return status;
 }
 
 static lh_status load_matrix(lh_loader *loader, lh_matrix *matrix, const lh_gguf_tensor *tensor,
@@ -309,7 +338,11 @@ static lh_status load_vector(lh_loader *loader, const float **vector, const lh_g
     size_t size = packed_bytes(tensor, part);
     void *memory = take(loader, size);
     *vector = memory;
-    return read_bytes(loader, tensor, part->first * sizeof(float), memory, size, error);
+    lh_status status = read_bytes(loader, tensor, part->first * sizeof(float),
+                                  packing_place(loader, memory), size, error);
+    if (status == LH_OK)
+        bring(loader, memory, size);
+    return status;
 }
 
 /* Of long and short factors those count that the context asks for. */
@@ -370,17 +403,20 @@ static lh_status make_pieces(lh_loader *loader, lh_error *error) {
                          threads, loader->piece_bytes);
 }
 
-static lh_status map_memory(lh_parameters *weights, lh_error *error) {
-    void *memory = mmap(NULL, weights->memory_bytes, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) {
+static lh_status map_memory(lh_loader *loader, lh_error *error) {
+    const lh_compute *compute = loader->compute;
+    lh_parameters *weights = loader->weights;
+    weights->memory = compute->ops->map(compute, weights->memory_bytes, false);
+    if (!weights->memory) {
         return lh_fail(error, LH_ERR_NO_MEMORY, "out of memory for %zu bytes of weights",
                        weights->memory_bytes);
     }
-    weights->memory = memory;
-    /* only faster: a kernel without it may refuse */
-    madvise(memory, weights->memory_bytes, MADV_HUGEPAGE);
-    return LH_OK;
+    if (compute->ops->is_host)
+        return LH_OK;
+    loader->beside = lh_aligned_array_allocate(loader->largest, 1);
+    return loader->beside ? LH_OK
+                          : lh_fail(error, LH_ERR_NO_MEMORY,
+                                    "out of memory for a tensor of %zu bytes", loader->largest);
 }
 
 static void tie_head(const lh_loader *loader) {
@@ -430,25 +466,27 @@ lh_status lh_parameters_load(const lh_gguf *gguf, const lh_model_config *config,
     if (status == LH_OK)
         status = lh_model_visit_tensors(gguf, config, range, add_size, &loader, error);
     if (status == LH_OK)
-        status = map_memory(weights, error);
+        status = map_memory(&loader, error);
     if (status == LH_OK)
         status = make_pieces(&loader, error);
     if (status == LH_OK)
         status = lh_rope_table_init(&weights->rope, config, error);
     if (status == LH_OK)
         status = lh_model_visit_tensors(gguf, config, range, load_tensor, &loader, error);
+    free(loader.beside);
     free(loader.pieces);
+    if (status == LH_OK)
+        status = compute->ops->settle(compute, error);
     if (status != LH_OK) {
-        lh_parameters_reset(weights);
+        lh_parameters_reset(weights, compute);
         return status;
     }
     tie_head(&loader);
     return LH_OK;
 }
 
-void lh_parameters_reset(lh_parameters *weights) {
-    if (weights->memory)
-        munmap(weights->memory, weights->memory_bytes);
+void lh_parameters_reset(lh_parameters *weights, const lh_compute *compute) {
+    compute->ops->unmap(compute, weights->memory, weights->memory_bytes);
     lh_rope_table_reset(&weights->rope);
     free(weights->layers);
     *weights = (lh_parameters){0};

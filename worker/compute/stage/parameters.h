@@ -76,4 +76,4 @@ lh_status lh_parameters_load(const lh_gguf *gguf, const lh_model_config *config,
                              lh_layer_range range, uint32_t context, const lh_weight_source *source,
                              const lh_compute *compute, const lh_load_progress *progress,
                              lh_parameters *weights, lh_error *error);
-void lh_parameters_reset(lh_parameters *weights);
+void lh_parameters_reset(lh_parameters *weights, const lh_compute *compute);

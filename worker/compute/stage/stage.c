@@ -63,20 +63,22 @@ static lh_status make_output(lh_stage *stage, lh_error *error) {
         return lh_head_create(&stage->resources.config, &stage->resources.weights,
                               &stage->resources.compute, rows, &stage->resources.head, error);
     }
-    if (!lh_floats_allocate(&stage->resources.outgoing, rows, width))
-        return lh_fail(error, LH_ERR_NO_MEMORY, "out of memory for shards of %u rows", rows);
-    return LH_OK;
+    stage->resources.outgoing = stage->resources.compute.ops->allocate_host(
+        &stage->resources.compute, (size_t)rows * width * sizeof(float));
+    return stage->resources.outgoing
+               ? LH_OK
+               : lh_fail(error, LH_ERR_NO_MEMORY, "out of memory for shards of %u rows", rows);
 }
 
 static lh_status make_state(lh_stage *stage, lh_error *error) {
     const lh_model_config *config = &stage->resources.config;
     const lh_kv_shape shape = lh_stage_kv_shape(config, stage->options.kv_type);
     lh_status status =
-        lh_kv_cache_create(stage->resources.weights.layer_count, &shape, stage->options.context,
-                           stage->options.kv_bytes, &stage->kv, error);
+        lh_kv_cache_create(&stage->resources.compute, stage->resources.weights.layer_count, &shape,
+                           stage->options.context, stage->options.kv_bytes, &stage->kv, error);
     if (status == LH_OK) {
         status = lh_scratch_init(&stage->resources.scratch, config, &stage->resources.weights,
-                                 stage->resources.compute.activations, stage->options.rows_max,
+                                 &stage->resources.compute, stage->options.rows_max,
                                  stage->options.context,
                                  lh_thread_pool_size(stage->resources.compute.pool), error);
     }
@@ -97,9 +99,9 @@ lh_status lh_stage_create(const lh_gguf *gguf, const lh_model_config *config,
         return lh_fail(error, LH_ERR_NO_MEMORY, "out of memory for a stage");
     stage->resources.config = *config;
     stage->options = *options;
-    stage->resources.compute = (lh_compute){
-        options->kernels, options->pool,
-        options->activations == LH_ACTIVATION_Q16 ? LH_ACTIVATION_Q16 : LH_ACTIVATION_Q8};
+    stage->resources.compute = lh_compute_on(
+        options->device, options->kernels, options->pool,
+        options->activations == LH_ACTIVATION_Q16 ? LH_ACTIVATION_Q16 : LH_ACTIVATION_Q8);
     stage->resources.is_first = options->range.first == 0;
     stage->resources.is_last = options->range.last == config->layers;
     if (options->context == 0)
@@ -121,15 +123,16 @@ lh_status lh_stage_create(const lh_gguf *gguf, const lh_model_config *config,
 void lh_stage_destroy(lh_stage *stage) {
     if (!stage)
         return;
-    free(stage->resources.outgoing);
+    const lh_compute *compute = &stage->resources.compute;
+    compute->ops->release_host(compute, stage->resources.outgoing);
     lh_head_destroy(stage->resources.head);
     lh_mask_store_destroy(stage->resources.masks);
     for (uint32_t i = 0; stage->steps && i < stage->options.steps_max; i++)
         lh_stage_step_reset(&stage->steps[i]);
     free(stage->steps);
-    lh_scratch_reset(&stage->resources.scratch);
+    lh_scratch_reset(&stage->resources.scratch, compute);
     lh_kv_cache_destroy(stage->kv);
-    lh_parameters_reset(&stage->resources.weights);
+    lh_parameters_reset(&stage->resources.weights, compute);
     free(stage);
 }
 

@@ -27,6 +27,7 @@
 #include "common/model/model.h"
 #include "worker/compute/stage/batch.h"
 #include "worker/compute/stage/kv_cache.h"
+#include "worker/compute/stage/ops.h"
 #include "worker/compute/tensor_source.h"
 #include "worker/compute/thread_pool.h"
 
@@ -44,6 +45,7 @@ typedef struct lh_stage_options {
     lh_activation_kind activations; /* as quantized matrices read them: Q16, or else Q8 */
     const lh_kernels *kernels;
     lh_thread_pool *pool; /* outlives the stage */
+    lh_device *device;    /* likewise; NULL: the host's CPUs */
 } lh_stage_options;
 
 /* Loads and repacks the weights. on_progress (may be NULL) is called after each tensor with bytes

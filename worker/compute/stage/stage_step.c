@@ -18,7 +18,7 @@ lh_status lh_stage_step_init(lh_stage_step *step, lh_stage_resources *stage, uin
         return lh_fail(error, LH_ERR_NO_MEMORY, "out of memory for a step of %u rows", rows);
     }
     lh_status status = lh_activation_buffer_init(&step->buffer, &stage->config, &stage->weights,
-                                                 stage->compute.activations, rows, error);
+                                                 &stage->compute, rows, error);
     if (status == LH_OK && !stage->is_first)
         status = lh_shard_tracker_init(&step->tracker, rows, stage->config.width, error);
     return status;
@@ -27,7 +27,8 @@ lh_status lh_stage_step_init(lh_stage_step *step, lh_stage_resources *stage, uin
 void lh_stage_step_reset(lh_stage_step *step) {
     assert(step->state == LH_STEP_FREE);
     lh_shard_tracker_reset(&step->tracker);
-    lh_activation_buffer_reset(&step->buffer);
+    if (step->stage)
+        lh_activation_buffer_reset(&step->buffer, &step->stage->compute);
     free(step->output_segments);
     free(step->outputs);
     free(step->runs);
@@ -91,31 +92,19 @@ static void make_runs(lh_stage_step *step) {
 }
 
 static void make_angles(lh_stage_step *step) {
-    const lh_stage_resources *stage = step->stage;
-    const lh_rope_table *rope = &stage->weights.rope;
-    for (uint32_t i = 0; i < step->run_count; i++) {
-        const lh_position_run *run = &step->runs[i];
-        for (uint32_t j = 0; j < run->rows; j++) {
-            size_t offset = (size_t)(run->first_row + j) * rope->half;
-            for (uint32_t kind = 0; kind < rope->kinds; kind++) {
-                stage->compute.kernels->rope_angles(step->buffer.cosine[kind] + offset,
-                                                    step->buffer.sine[kind] + offset,
-                                                    rope->frequency[kind], rope->half,
-                                                    run->first_position + j, rope->magnitude[kind]);
-            }
-        }
-    }
+    const lh_compute *compute = &step->stage->compute;
+    compute->ops->angles(compute, &step->stage->weights.rope, step->runs, step->run_count,
+                         step->buffer.cosine, step->buffer.sine);
 }
 
 static void embed(lh_stage_step *step, const uint32_t *tokens) {
     const lh_stage_resources *stage = step->stage;
-    const lh_span all = {0, stage->config.width};
-    for (uint32_t row = 0; row < step->rows; row++) {
-        float *h = step->buffer.h + (size_t)row * all.end;
-        lh_matrix_row(&stage->weights.embedding, tokens[row], h);
-        if (stage->config.embedding_scale != 1)
-            stage->compute.kernels->scale_rows(h, all.end, 1, all, &stage->config.embedding_scale);
-    }
+    const lh_compute *compute = &stage->compute;
+    uint32_t width = stage->config.width;
+    compute->ops->embed(compute, step->buffer.h, &stage->weights.embedding, tokens, step->rows);
+    if (stage->config.embedding_scale != 1)
+        compute->ops->scale(compute, step->buffer.h, width, step->rows, width,
+                            stage->config.embedding_scale);
 }
 
 void lh_stage_step_start(lh_stage_step *step, const lh_batch *batch) {
@@ -154,11 +143,11 @@ static bool all_finite(const float *values, size_t count) {
 }
 
 static void store_shard(lh_stage_step *step, const lh_stage_shard *shard) {
+    const lh_compute *compute = &step->stage->compute;
     uint32_t width = step->stage->config.width;
-    for (uint32_t i = 0; i < shard->rows; i++) {
-        memcpy(step->buffer.h + (size_t)(shard->first_row + i) * width + shard->first_column,
-               shard->values + (size_t)i * shard->columns, shard->columns * sizeof(float));
-    }
+    compute->ops->put_rows(
+        compute, step->buffer.h + (size_t)shard->first_row * width + shard->first_column,
+        width * sizeof(float), shard->values, shard->columns * sizeof(float), shard->rows);
 }
 
 /* The first norm and the QKV projection go on over the columns up to `end`. */
@@ -196,31 +185,47 @@ bool lh_stage_is_ready(const lh_stage_step *step) {
 
 /* ---- The layers ---- */
 
+static lh_outgoing outgoing_of(const lh_stage_step *step, uint32_t number) {
+    const lh_stage_resources *stage = step->stage;
+    uint32_t begin = number > 0 ? step->cut.ends[number - 1] : 0;
+    return (lh_outgoing){step->buffer.h,
+                         step->rows,
+                         stage->config.width,
+                         {begin, step->cut.ends[number]},
+                         stage->outgoing + (size_t)step->rows * begin};
+}
+
+static void emit_shard(const lh_stage_step *step, uint32_t number, const lh_stage_output *output) {
+    const lh_compute *compute = &step->stage->compute;
+    const lh_outgoing outgoing = outgoing_of(step, number);
+    const lh_span columns = outgoing.columns;
+    const float *values = compute->ops->sent(compute, number, &outgoing);
+    const lh_stage_shard shard = {0, step->rows, columns.begin, columns.end - columns.begin,
+                                  values};
+    if (values)
+        output->on_shard(output->context, &shard);
+}
+
 /* The last operation of the stage, shard by shard where its columns are complete one by one; where
  * they are not, the shards leave one after the other when the rows are: what the next stage gets is
- * the same either way. */
+ * the same either way. A device that works by itself has the next ones to do while one is waited
+ * for. */
 static void emit_shards(lh_stage_step *step, const lh_layer_run *run, const lh_layer *layer,
                         const lh_stage_output *output) {
-    lh_stage_resources *stage = step->stage;
-    uint32_t width = stage->config.width;
+    const lh_compute *compute = &step->stage->compute;
+    uint32_t count = step->cut.count, ahead = compute->ops->sends_ahead;
     bool by_columns = lh_layer_projects_down_by_columns(layer);
     if (!by_columns)
-        lh_layer_project_down(run, layer, (lh_span){0, width});
-    for (uint32_t i = 0; i < step->cut.count; i++) {
-        lh_span span = {i > 0 ? step->cut.ends[i - 1] : 0, step->cut.ends[i]};
-        uint32_t columns = span.end - span.begin;
-        const float *values = step->buffer.h;
-        if (by_columns)
-            lh_layer_project_down(run, layer, span);
-        if (columns < width) {
-            for (uint32_t row = 0; row < step->rows; row++) {
-                memcpy(stage->outgoing + (size_t)row * columns,
-                       step->buffer.h + (size_t)row * width + span.begin, columns * sizeof(float));
-            }
-            values = stage->outgoing;
+        lh_layer_project_down(run, layer, (lh_span){0, step->stage->config.width});
+    for (uint32_t i = 0; i < count + ahead; i++) {
+        if (i < count) {
+            const lh_outgoing outgoing = outgoing_of(step, i);
+            if (by_columns)
+                lh_layer_project_down(run, layer, outgoing.columns);
+            compute->ops->send(compute, i, &outgoing);
         }
-        const lh_stage_shard shard = {0, step->rows, span.begin, columns, values};
-        output->on_shard(output->context, &shard);
+        if (i >= ahead && i - ahead < count)
+            emit_shard(step, i - ahead, output);
     }
 }
 
@@ -286,6 +291,7 @@ static void add_run(lh_stage_step *step, uint32_t number, uint32_t segment, uint
  * if any: they move to the front. */
 static void keep_output_rows(lh_stage_step *step, lh_layer_run *run) {
     const lh_model_config *config = &step->stage->config;
+    const lh_compute *compute = &step->stage->compute;
     size_t width = config->width, queries = lh_row_stride((size_t)config->heads * config->head_dim);
     uint32_t segment = 0, first = 0; /* its first row */
     step->run_count = 0;
@@ -293,20 +299,25 @@ static void keep_output_rows(lh_stage_step *step, lh_layer_run *run) {
         uint32_t row = step->outputs[i].row; /* ascending: row >= i */
         for (; segment < step->output_segments[i]; segment++)
             first += step->segments[segment].rows;
-        memmove(step->buffer.h + i * width, step->buffer.h + row * width, width * sizeof(float));
-        memmove(step->buffer.q + i * queries, step->buffer.q + row * queries,
-                queries * sizeof(float));
+        if (row > i) {
+            compute->ops->copy(compute, step->buffer.h + i * width, step->buffer.h + row * width,
+                               width * sizeof(float));
+            compute->ops->copy(compute, step->buffer.q + i * queries,
+                               step->buffer.q + row * queries, queries * sizeof(float));
+        }
         step->outputs[i].row = i;
         add_run(step, i, segment, step->segments[segment].first_position + row - first);
     }
     run->rows = step->output_count;
     run->run_count = step->run_count;
+    compute->ops->locate(compute, step->runs, step->run_count);
 }
 
 static lh_status run_layers(lh_stage_step *step, const lh_stage_output *output, lh_error *error) {
     const lh_stage_resources *stage = step->stage;
     lh_layer_run run = layer_run_of(step);
     const lh_span all = {0, stage->config.width};
+    stage->compute.ops->locate(&stage->compute, step->runs, step->run_count);
     for (uint32_t i = 0; i < stage->weights.layer_count; i++) {
         const lh_layer *layer = &stage->weights.layers[i];
         bool is_end = i + 1 == stage->weights.layer_count;
@@ -331,6 +342,9 @@ static lh_status run_layers(lh_stage_step *step, const lh_stage_output *output, 
 }
 
 lh_status lh_stage_step_run(lh_stage_step *step, const lh_stage_output *output, lh_error *error) {
+    const lh_compute *compute = &step->stage->compute;
     lh_status status = run_layers(step, output, error);
-    return status == LH_OK && step->stage->is_last ? put_out(step, output, error) : status;
+    if (status == LH_OK && step->stage->is_last)
+        status = put_out(step, output, error);
+    return status == LH_OK ? compute->ops->settle(compute, error) : status;
 }

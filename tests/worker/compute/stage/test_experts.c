@@ -156,9 +156,9 @@ static void test_slots_lie_by_expert(void **state) {
     config.width = config.expert_width = 32;
     const lh_parameters none = {0};
     lh_experts e;
-    lh_compute compute = {lh_kernels_at(0), NULL, LH_ACTIVATION_Q8};
+    lh_compute compute = lh_compute_on(NULL, lh_kernels_at(0), NULL, LH_ACTIVATION_Q8);
     assert_int_equal(lh_thread_pool_create(2, &compute.pool, NULL), LH_OK);
-    assert_int_equal(lh_experts_init(&e, &config, &none, LH_ACTIVATION_Q8, ROWS, 2, NULL), LH_OK);
+    assert_int_equal(lh_experts_init(&e, &config, &none, &compute, ROWS, 2, NULL), LH_OK);
     float scale[ROWS];
     for (uint32_t row = 0; row < ROWS; row++) {
         scale[row] = (float)row;
@@ -179,7 +179,7 @@ static void test_slots_lie_by_expert(void **state) {
         next += group->count;
     }
     assert_int_equal(next, e.slots);
-    lh_experts_reset(&e);
+    lh_experts_reset(&e, &compute);
     lh_thread_pool_destroy(compute.pool);
 }
 
@@ -200,15 +200,16 @@ static void test_without_memory_it_says_so(void **state) {
                           .experts_down = {.first = floats},
                           .shared_down = floats}};
     const lh_parameters weights = {.layer_count = 2, .layers = layers};
+    const lh_compute compute = lh_compute_on(NULL, NULL, NULL, LH_ACTIVATION_Q16);
     size_t tried = 1;
     for (;; tried++) {
         lh_experts e;
         lh_error error;
         failing_malloc_arm(tried);
-        lh_status status = lh_experts_init(&e, &config, &weights, LH_ACTIVATION_Q16, 9, 2, &error);
+        lh_status status = lh_experts_init(&e, &config, &weights, &compute, 9, 2, &error);
         if (!failing_malloc_disarm()) {
             assert_int_equal(status, LH_OK);
-            lh_experts_reset(&e);
+            lh_experts_reset(&e, &compute);
             break;
         }
         assert_int_equal(status, LH_ERR_NO_MEMORY);
@@ -223,7 +224,8 @@ static void test_more_slots_than_there_are_numbers(void **state) {
     const lh_model_config config = config_of(true);
     const lh_parameters none = {0};
     lh_experts e;
-    assert_int_equal(lh_experts_init(&e, &config, &none, LH_ACTIVATION_Q8, UINT32_MAX, 1, NULL),
+    const lh_compute compute = lh_compute_on(NULL, NULL, NULL, LH_ACTIVATION_Q8);
+    assert_int_equal(lh_experts_init(&e, &config, &none, &compute, UINT32_MAX, 1, NULL),
                      LH_ERR_NO_MEMORY);
 }
 

@@ -1,4 +1,5 @@
 #include "worker/compute/stage/kv_cache.h"
+#include "worker/compute/stage/ops.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,14 +13,16 @@
 enum { LAYERS = 2, KV_HEADS = 2, HEAD_DIM = 8, PAGES = 8, CONTEXT = 256 };
 #define PAGE_BYTES ((size_t)LAYERS * 2 * KV_HEADS * HEAD_DIM * LH_KV_PAGE_POSITIONS * sizeof(float))
 
+static const lh_compute host = {.ops = &lh_cpu_ops};
+
 static const lh_kv_shape shape = {LH_KV_F32, KV_HEADS, HEAD_DIM, HEAD_DIM};
 
 static lh_kv_cache *cache;
 
 static int set_up(void **state) {
     (void)state;
-    return lh_kv_cache_create(LAYERS, &shape, CONTEXT, PAGES * PAGE_BYTES + PAGE_BYTES / 2, &cache,
-                              NULL);
+    return lh_kv_cache_create(&host, LAYERS, &shape, CONTEXT, PAGES * PAGE_BYTES + PAGE_BYTES / 2,
+                              &cache, NULL);
 }
 
 static int tear_down(void **state) {
@@ -47,8 +50,9 @@ static void test_budget_below_a_page(void **state) {
     (void)state;
     lh_kv_cache *none;
     lh_error error;
-    assert_int_equal(lh_kv_cache_create(LAYERS, &shape, CONTEXT, PAGE_BYTES - 1, &none, &error),
-                     LH_ERR_INVALID);
+    assert_int_equal(
+        lh_kv_cache_create(&host, LAYERS, &shape, CONTEXT, PAGE_BYTES - 1, &none, &error),
+        LH_ERR_INVALID);
     assert_non_null(strstr(error.message, "--kv-bytes"));
 }
 
@@ -61,8 +65,8 @@ static void test_a_page_is_as_large_as_its_numbers(void **state) {
         lh_kv_cache *other;
         const lh_kv_shape uneven = {type, 3, 96, 40};
         const size_t page = LAYERS * 3 * 64 * bytes[type];
-        assert_int_equal(lh_kv_cache_create(LAYERS, &uneven, CONTEXT, 5 * page, &other, NULL),
-                         LH_OK);
+        assert_int_equal(
+            lh_kv_cache_create(&host, LAYERS, &uneven, CONTEXT, 5 * page, &other, NULL), LH_OK);
         assert_int_equal(lh_kv_cache_page_bytes(other), page);
         assert_int_equal(lh_kv_cache_pages_total(other), 5);
         lh_kv_sequence *sequence;
@@ -81,7 +85,7 @@ static void test_a_shape_that_is_too_large(void **state) {
     (void)state;
     lh_kv_cache *none;
     const lh_kv_shape wide = {LH_KV_Q8, UINT32_MAX, UINT32_MAX, UINT32_MAX};
-    assert_int_equal(lh_kv_cache_create(UINT32_MAX, &wide, CONTEXT, SIZE_MAX, &none, NULL),
+    assert_int_equal(lh_kv_cache_create(&host, UINT32_MAX, &wide, CONTEXT, SIZE_MAX, &none, NULL),
                      LH_ERR_LIMIT);
 }
 
@@ -301,7 +305,7 @@ static void test_unused_pages_cost_no_memory(void **state) {
     (void)state;
     lh_kv_cache *large;
     size_t before = resident_bytes();
-    assert_int_equal(lh_kv_cache_create(16, &(lh_kv_shape){LH_KV_F32, 8, 128, 128}, 65536,
+    assert_int_equal(lh_kv_cache_create(&host, 16, &(lh_kv_shape){LH_KV_F32, 8, 128, 128}, 65536,
                                         (size_t)4 << 30, &large, NULL),
                      LH_OK);
     assert_true(resident_bytes() < before + (4u << 20));
