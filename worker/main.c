@@ -12,6 +12,8 @@
 #include "worker/compute/thread_pool.h"
 #include "worker/control/machine_speed.h"
 #include "worker/control/reconciler.h"
+#include "worker/defaults.h"
+#include "worker/device_choice.h"
 #include "worker/fleet_entry.h"
 #include "worker/serve/server.h"
 #include "worker/weights/weight_cache.h"
@@ -38,6 +40,7 @@ typedef struct program {
     lh_weight_cache *cache;
     lh_thread_pool *pool;
     const lh_kernels *kernels;
+    lh_device_choice device;
     lh_machine_speed speed;
     lh_host_facts host;
     lh_memory_gauge *memory; /* opened before the sandbox */
@@ -260,6 +263,7 @@ static lh_status open_reconciler(program *p, lh_error *error) {
                                                 .model_path = p->settings.model,
                                                 .kernels = p->kernels,
                                                 .pool = p->pool,
+                                                .device = lh_device_choice_device(&p->device),
                                                 .kv_bytes = (size_t)p->settings.kv_bytes,
                                                 .memory = p->memory}};
     return lh_reconciler_create(&reconciler, &p->reconciler, error);
@@ -283,8 +287,13 @@ static void catch_signals(program *p) {
 }
 
 static lh_status measure_speed(program *p, lh_error *error) {
-    const lh_compute compute = lh_compute_on(NULL, p->kernels, p->pool, LH_ACTIVATION_Q8);
-    lh_status status = lh_machine_speed_measure(&compute, &p->speed, error);
+    lh_compute compute = lh_cpu_compute(p->kernels, p->pool, LH_ACTIVATION_Q8);
+    const lh_device *device = lh_device_choice_device(&p->device);
+    lh_status status = device ? lh_device_open(device, NULL, 1, &compute, error) : LH_OK;
+    if (status == LH_OK)
+        status = lh_machine_speed_measure(&compute, &p->speed, error);
+    if (device)
+        device->close(compute.queue);
     if (status == LH_OK) {
         lh_log(LH_LOG_DEBUG, "worker", "speed prompt_us=%.2f token_us=%.2f", p->speed.prompt_us,
                p->speed.token_us);
@@ -295,9 +304,9 @@ static lh_status measure_speed(program *p, lh_error *error) {
 static void log_start(const program *p) {
     const lh_worker_settings *s = &p->settings;
     lh_log(LH_LOG_INFO, "worker",
-           "started version=%s name=%s site=%s isa=%s threads=%u plain=%s tls=%s metrics_port=%u "
+           "started version=%s name=%s site=%s device=\"%s\" isa=%s threads=%u plain=%s tls=%s metrics_port=%u "
            "gateway=%s cache=%s",
-           LONGHAUL_VERSION, s->name, s->site, p->kernels->name, (uint32_t)s->threads, p->plain,
+           LONGHAUL_VERSION, s->name, s->site, p->device.text, p->kernels->name, (uint32_t)s->threads, p->plain,
            p->secure, lh_worker_metrics_port(p->metrics), s->gateway, s->cache_dir);
 }
 
@@ -402,9 +411,24 @@ static lh_status enter_sandbox(program *p, lh_error *error) {
     return status;
 }
 
+/* Weights go where the stages compute. */
+static lh_status choose_device(program *p, lh_error *error) {
+    lh_worker_settings *s = &p->settings;
+    uint64_t free_bytes = 0;
+    lh_status status = lh_device_choice_make(s->device, s->cuda_library, &p->device, error);
+    if (status != LH_OK || !p->device.is_gpu || !s->chooses_memory)
+        return status;
+    status = lh_cuda_device_memory(&p->device.gpu, &free_bytes, error);
+    s->memory_bytes = lh_default_memory_of((int64_t)p->device.gpu.facts.memory_bytes,
+                                           (int64_t)free_bytes, s->kv_bytes);
+    return status;
+}
+
 static lh_status run(program *p, lh_error *error) {
     lh_service_manager_open(&p->manager, "worker");
     lh_status status = lh_weight_cache_open(p->settings.cache_dir, &p->cache, error);
+    if (status == LH_OK)
+        status = choose_device(p, error);
     if (status == LH_OK)
         status = enter_sandbox(p, error);
     if (status == LH_OK)

@@ -77,9 +77,15 @@ static const lh_option options[] = {
      "compute threads; 0: one for each core"},
     {"isa", LH_OPTION_TEXT, AT(isa), "auto", "NAME", 0, 0, NULL,
      "instruction set of the kernels: auto, reference, avx2, avx512, neon or dotprod"},
+    {"device", LH_OPTION_TEXT, AT(device), "auto", "NAME", 0, 0, NULL,
+     "what computes: cpu, cuda or cuda:N (a GPU, which must be there), or auto: the first GPU that "
+     "can be used, else the processors"},
+    {"cuda-library", LH_OPTION_TEXT, AT(cuda_library), "", "PATH", 0, 0, NULL,
+     "the library with the kernels for GPUs; default: " LH_CUDA_LIBRARY
+     " beside the program, in ../lib/longhaul, or where the system keeps libraries"},
     {"memory-bytes", LH_OPTION_BYTES, AT(memory_bytes), "0", "BYTES", 0, (int64_t)1 << 50, NULL,
      "memory for weights, told to the planner; 0: what is free when it starts, less --kv-bytes, at "
-     "most three quarters of all that the machine, or the container, has"},
+     "most three quarters of all that the machine, the container, or the GPU has"},
     {"kv-bytes", LH_OPTION_BYTES, AT(kv_bytes), "512M", "BYTES", 1 << 20, (int64_t)1 << 50, NULL,
      "memory for the KV cache"},
     {"cache-dir", LH_OPTION_TEXT, AT(cache_dir), "", "PATH", 0, 0, NULL,
@@ -274,7 +280,8 @@ lh_status lh_worker_settings_complete(lh_worker_settings *settings, lh_error *er
     status = status == LH_OK ? complete_slowdown(settings, error) : status;
     if (settings->threads == 0)
         settings->threads = core_count();
-    if (settings->memory_bytes == 0)
+    settings->chooses_memory = settings->memory_bytes == 0;
+    if (settings->chooses_memory)
         settings->memory_bytes = lh_default_memory_bytes(settings->kv_bytes);
     return status;
 }

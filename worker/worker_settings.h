@@ -24,8 +24,9 @@ typedef struct lh_worker_settings {
     const char *listen, *listen_tls, *advertise, *advertise_tls;
     lh_program_options program;
     int64_t state_slots, threads, hop_connections, drain_timeout;
-    const char *isa;
+    const char *isa, *device, *cuda_library;
     int64_t memory_bytes, kv_bytes;
+    bool chooses_memory; /* memory_bytes was not given */
     const char *cache_dir, *model, *slowdown;
     const char *metrics_listen; /* worker_metrics.h */
 

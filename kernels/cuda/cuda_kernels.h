@@ -49,12 +49,17 @@ int lh_cuda_rope(lh_cuda_stream stream, float *x, size_t stride, uint32_t rows, 
                  uint32_t head_dim, uint32_t rotated, bool interleaved, const float *cosine,
                  const float *sine);
 
+/* y[row][c] = y[row][c] * factor for c in columns. */
+int lh_cuda_scale(lh_cuda_stream stream, float *y, size_t stride, uint32_t rows, lh_span columns,
+                  float factor);
+
 /* y[count][inputs] (row stride y_stride): the rows ids[count] of a packed matrix as lh_matrix_row
  * dequantizes them; ids lie on the device and are below w->outputs. */
 int lh_cuda_matrix_rows(lh_cuda_stream stream, float *y, size_t y_stride, const lh_matrix *w,
                         const uint32_t *ids, uint32_t count);
 
-/* Where keys and values of a row go: the pages of its sequence that hold its position. */
+/* Where keys and values of a row go: the pages of its sequence that hold its position, where a
+ * layer's part of them begins `offset` bytes in. */
 typedef struct lh_cuda_kv_place {
     void *key_page, *value_page;
     uint32_t position;
@@ -68,10 +73,10 @@ typedef struct lh_cuda_rotation {
 } lh_cuda_rotation;
 
 /* Writes keys[rows][kv_heads][key_dim], rotated first (what `keys` holds stays), and
- * values[rows][kv_heads][value_dim] (row strides given) to places[rows]: what `rope` and `kv_store`
- * write. The rows may be of any sequences, no two of one position. */
+ * values[rows][kv_heads][value_dim] (row strides given) to places[rows], `offset` bytes further: what
+ * `rope` and `kv_store` write. The rows may be of any sequences, no two of one position. */
 int lh_cuda_kv_store(lh_cuda_stream stream, const lh_kv_shape *shape,
-                     const lh_cuda_kv_place *places, uint32_t rows, const float *keys,
+                     const lh_cuda_kv_place *places, size_t offset, uint32_t rows, const float *keys,
                      size_t key_stride, const float *values, size_t value_stride,
                      lh_cuda_rotation rotation);
 

@@ -25,6 +25,12 @@ __global__ void __launch_bounds__(LH_BLOCK_THREADS)
 }
 
 __global__ void __launch_bounds__(LH_BLOCK_THREADS)
+    scale(float *y, size_t stride, uint32_t rows, lh_span columns, float factor) {
+    for_each_element(y, stride, rows, columns,
+                     [=](uint32_t, uint32_t, float v) { return v * factor; });
+}
+
+__global__ void __launch_bounds__(LH_BLOCK_THREADS)
     scale_add_rows(float *y, size_t stride, uint32_t rows, lh_span columns, const float *scale,
                    const float *bias) {
     for_each_element(y, stride, rows, columns, [=](uint32_t row, uint32_t c, float v) {
@@ -64,4 +70,12 @@ int lh_cuda_add_rows(lh_cuda_stream stream, float *y, size_t stride, uint32_t ro
         return 0;
     return lh_launch(add_rows, grid_for(rows, columns), LH_BLOCK_THREADS, stream, y, stride, rows,
                      columns, scale, bias);
+}
+
+int lh_cuda_scale(lh_cuda_stream stream, float *y, size_t stride, uint32_t rows, lh_span columns,
+                  float factor) {
+    if (rows == 0 || lh_is_empty(columns))
+        return 0;
+    return lh_launch(scale, grid_for(rows, columns), LH_BLOCK_THREADS, stream, y, stride, rows,
+                     columns, factor);
 }

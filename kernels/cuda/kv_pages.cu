@@ -14,6 +14,7 @@ struct store_arguments {
     size_t value_head_bytes;           /* the values of a head in a page */
     uint32_t key_blocks, value_blocks; /* of 32 numbers of a row */
     const lh_cuda_kv_place *places;
+    size_t offset;
     uint32_t rows;
     const float *keys, *values;
     size_t key_stride, value_stride;
@@ -48,7 +49,7 @@ __device__ void store_key(const store_arguments &a, uint32_t row, uint32_t head,
     const uint32_t dim = a.shape.key_dim, d = block * LH_BLOCK + threadIdx.x % 32;
     const uint32_t slot = place.position % LH_KV_PAGE_POSITIONS, lane = slot % LH_LANES;
     uint8_t *group =
-        (uint8_t *)place.key_page +
+        (uint8_t *)place.key_page + a.offset +
         ((size_t)head * (LH_KV_PAGE_POSITIONS / LH_LANES) + slot / LH_LANES) * a.key_group_bytes;
     float *scales = (float *)(group + (size_t)dim * LH_LANES);
     const lh_cuda_rotation &turn = a.rotation;
@@ -66,7 +67,7 @@ __device__ void store_value(const store_arguments &a, uint32_t row, uint32_t hea
     const lh_cuda_kv_place place = a.places[row];
     const uint32_t dim = a.shape.value_dim, d = block * LH_BLOCK + threadIdx.x % 32;
     const uint32_t slot = place.position % LH_KV_PAGE_POSITIONS;
-    uint8_t *page = (uint8_t *)place.value_page + head * a.value_head_bytes;
+    uint8_t *page = (uint8_t *)place.value_page + a.offset + head * a.value_head_bytes;
     float *scales = (float *)(page + (size_t)dim * LH_KV_PAGE_POSITIONS);
     const float v = d < dim ? a.values[row * a.value_stride + (size_t)head * dim + d] : 0.0f;
     store_number<TYPE>(page + (size_t)slot * dim * number_bytes<TYPE>(),
@@ -91,8 +92,8 @@ __global__ void __launch_bounds__(LH_BLOCK_THREADS) store_rows(store_arguments a
 } // namespace
 
 int lh_cuda_kv_store(lh_cuda_stream stream, const lh_kv_shape *shape,
-                     const lh_cuda_kv_place *places, uint32_t rows, const float *keys,
-                     size_t key_stride, const float *values, size_t value_stride,
+                     const lh_cuda_kv_place *places, size_t offset, uint32_t rows,
+                     const float *keys, size_t key_stride, const float *values, size_t value_stride,
                      lh_cuda_rotation rotation) {
     const store_arguments a = {*shape,
                                LH_LANES * lh_kv_row_bytes(shape->type, shape->key_dim),
@@ -101,6 +102,7 @@ int lh_cuda_kv_store(lh_cuda_stream stream, const lh_kv_shape *shape,
                                lh_blocks_for(shape->key_dim, LH_BLOCK),
                                lh_blocks_for(shape->value_dim, LH_BLOCK),
                                places,
+                               offset,
                                rows,
                                keys,
                                values,

@@ -5,6 +5,7 @@
 #include "common/base/options.h"
 #include "tests/support/mapped_file.h"
 #include "tests/worker/support/stage_chain.h"
+#include "worker/device_choice.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -12,8 +13,8 @@
 #include <string.h>
 
 typedef struct flags {
-    const char *model, *tokens, *isa, *out, *wire, *activations, *kv_type;
-    int64_t stages, column_shards, chunk_rows, threads, generate, kv_bytes;
+    const char *model, *tokens, *isa, *out, *wire, *activations, *kv_type, *device, *cuda_library;
+    int64_t device_stage, stages, column_shards, chunk_rows, threads, generate, kv_bytes;
     bool digest;
 } flags;
 
@@ -32,6 +33,11 @@ static const lh_option options[] = {
     {"kv-bytes", LH_OPTION_BYTES, FIELD(kv_bytes), "1G", "BYTES", 1, INT64_MAX, NULL,
      "KV budget of a stage"},
     {"isa", LH_OPTION_TEXT, FIELD(isa), "auto", "NAME", 0, 0, NULL, "Instruction set"},
+    {"device", LH_OPTION_TEXT, FIELD(device), "cpu", "NAME", 0, 0, NULL, "As the worker's"},
+    {"device-stage", LH_OPTION_NUMBER, FIELD(device_stage), "-1", "N", -1, 63, NULL,
+     "The only stage there, the others on processors; -1: all are"},
+    {"cuda-library", LH_OPTION_TEXT, FIELD(cuda_library), "", "PATH", 0, 0, NULL,
+     "As the worker's"},
     {"activations", LH_OPTION_CHOICE, FIELD(activations), "q8", NULL, 0, 0, "q8|q16",
      "As quantized weights meet them"},
     {"kv-type", LH_OPTION_CHOICE, FIELD(kv_type), "f32", NULL, 0, 0, "f32|f16|q8",
@@ -201,6 +207,9 @@ int main(int argc, char **argv) {
     lh_kv_type kv_type;
     if (!lh_kv_type_parse(f.kv_type, &kv_type))
         die(f.kv_type, "no type of a KV cache");
+    lh_device_choice device;
+    if (lh_device_choice_make(f.device, f.cuda_library, &device, &error) != LH_OK)
+        die("device", error.message);
     const stage_chain_options chain_options = {.stages = (uint32_t)f.stages,
                                                .column_shards = (uint32_t)f.column_shards,
                                                .threads = (uint32_t)f.threads,
@@ -209,6 +218,9 @@ int main(int argc, char **argv) {
                                                .wire = wire,
                                                .activations = activations,
                                                .kv_type = kv_type,
+                                               .device = lh_device_choice_device(&device),
+                                               .device_stage = (uint32_t)f.device_stage,
+                                               .is_device_everywhere = f.device_stage < 0,
                                                .isa = f.isa};
     if (lh_mapped_file_open(f.model, &model, &error) != LH_OK ||
         stage_chain_create(lh_mapped_file_bytes(model), lh_mapped_file_size(model), &chain_options,

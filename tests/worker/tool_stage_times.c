@@ -18,6 +18,7 @@
 #include "kernels/kernels.h"
 #include "tests/support/mapped_file.h"
 #include "worker/compute/stage/stage.h"
+#include "worker/device_choice.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,8 +30,8 @@
 #define BATCH_MAX 1024u
 
 typedef struct flags {
-    const char *model, *rows, *chunks, *batch, *slowdown, *isa, *activations, *kv_type;
-    int64_t first, last, repeats, steps, threads, others_bytes;
+    const char *model, *rows, *chunks, *batch, *slowdown, *isa, *activations, *kv_type, *device, *cuda_library;
+    int64_t kv_bytes, first, last, repeats, steps, threads, others_bytes;
 } flags;
 
 #define FIELD(name) offsetof(flags, name)
@@ -54,6 +55,10 @@ static const lh_option options[] = {
      "Memory that is read before each single row, outside of the times: what the other workers of "
      "a chain read meanwhile, where they share this machine's last cache"},
     {"isa", LH_OPTION_TEXT, FIELD(isa), "auto", "NAME", 0, 0, NULL, "Instruction set"},
+    {"device", LH_OPTION_TEXT, FIELD(device), "cpu", "NAME", 0, 0, NULL, "As the worker's"},
+    {"cuda-library", LH_OPTION_TEXT, FIELD(cuda_library), "", "PATH", 0, 0, NULL,
+     "As the worker's"},
+    {"kv-bytes", LH_OPTION_BYTES, FIELD(kv_bytes), "1G", "BYTES", 1, INT64_MAX, NULL, "KV budget"},
     {"activations", LH_OPTION_CHOICE, FIELD(activations), "q8", NULL, 0, 0, "q8|q16",
      "As quantized weights meet them"},
     {"kv-type", LH_OPTION_CHOICE, FIELD(kv_type), "f32", NULL, 0, 0, "f32|f16|q8",
@@ -290,7 +295,11 @@ int main(int argc, char **argv) {
         die(f.model, error.message);
     }
     stage.pool = pool;
-    stage.kv_bytes = (size_t)1 << 30;
+    stage.kv_bytes = (size_t)f.kv_bytes;
+    lh_device_choice device;
+    if (lh_device_choice_make(f.device, f.cuda_library, &device, &error) != LH_OK)
+        die("device", error.message);
+    stage.device = lh_device_choice_device(&device);
     stage.range =
         (lh_layer_range){(uint32_t)f.first, f.last > 0 ? (uint32_t)f.last : b.config.layers};
     if (lh_stage_create(b.gguf, &b.config, &source, &stage, NULL, NULL, &b.stage, &error) != LH_OK)

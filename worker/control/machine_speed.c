@@ -13,10 +13,14 @@
 #include <unistd.h>
 
 #define TYPE         LH_DTYPE_Q4_0
-#define SIDE         1024u
-#define PROMPT_ROWS  32u
 #define PROMPT_COUNT 4u  /* matrices that the rows of a prompt meet */
 #define TOKEN_COUNT  28u /* matrices that a row alone meets */
+/* Of a matrix, and rows of a prompt: on processors, and on a device, which smaller ones would leave
+ * idle most of the time. */
+#define SIDE               1024u
+#define PROMPT_ROWS        32u
+#define DEVICE_SIDE        4096u
+#define DEVICE_PROMPT_ROWS 256u
 #define ROUNDS       5u
 #define REPEATS      4u /* in a round: the first ones bring the weights into the caches */
 #define PAUSE_US     12000u
@@ -28,45 +32,61 @@
 
 typedef struct trial {
     const lh_compute *compute;
+    uint32_t side, prompt_rows;
     size_t matrix_bytes;
     uint8_t *weights; /* [TOKEN_COUNT][matrix_bytes] */
-    float *x, *y;     /* [PROMPT_ROWS][SIDE] */
+    float *x, *y;     /* [prompt_rows][side] */
     lh_packed packed;
 } trial;
 
-static void *allocate(size_t bytes, int fill) {
-    void *memory = lh_aligned_array_allocate(bytes, 1);
-    return memory ? memset(memory, fill, bytes) : NULL;
+static void *allocate(const trial *t, size_t bytes, size_t count, int fill) {
+    const lh_compute *compute = t->compute;
+    void *filled = lh_aligned_array_allocate(bytes, 1),
+         *memory = filled ? compute->ops->allocate(compute, bytes * count) : NULL;
+    if (memory) {
+        memset(filled, fill, bytes);
+        for (size_t i = 0; i < count; i++)
+            compute->ops->put(compute, (char *)memory + i * bytes, filled, bytes);
+    }
+    free(filled);
+    return memory;
 }
 
 static lh_status prepare(trial *t, lh_error *error) {
     lh_activation_kind kind = t->compute->activations;
-    t->matrix_bytes = lh_matrix_bytes(TYPE, SIDE, SIDE);
-    t->weights = allocate(TOKEN_COUNT * t->matrix_bytes, 0x3c); /* scales of about one */
-    t->x = allocate(sizeof(float) * PROMPT_ROWS * SIDE, 0x3c);  /* floats of about a hundredth */
-    t->y = allocate(sizeof(float) * PROMPT_ROWS * lh_row_stride(SIDE), 0);
-    t->packed.width = SIDE;
-    t->packed.data[kind] = allocate(lh_activations_bytes(kind, PROMPT_ROWS, SIDE), 0);
+    bool is_host = t->compute->ops->is_host;
+    t->side = is_host ? SIDE : DEVICE_SIDE;
+    t->prompt_rows = is_host ? PROMPT_ROWS : DEVICE_PROMPT_ROWS;
+    t->matrix_bytes = lh_matrix_bytes(TYPE, t->side, t->side);
+    t->weights = allocate(t, t->matrix_bytes, TOKEN_COUNT, 0x3c); /* scales of about one */
+    /* floats of about a hundredth */
+    t->x = allocate(t, sizeof(float) * t->prompt_rows * t->side, 1, 0x3c);
+    t->y = allocate(t, sizeof(float) * t->prompt_rows * lh_row_stride(t->side), 1, 0);
+    t->packed.width = t->side;
+    t->packed.data[kind] =
+        allocate(t, lh_activations_bytes(kind, t->prompt_rows, t->side), 1, 0);
     bool is_there = t->weights && t->x && t->y && t->packed.data[kind];
     return is_there ? LH_OK
                     : lh_fail(error, LH_ERR_NO_MEMORY, "no memory to measure the machine's speed");
 }
 
 static void clean_up(trial *t) {
-    free(t->packed.data[t->compute->activations]);
-    free(t->y);
-    free(t->x);
-    free(t->weights);
+    const lh_compute *compute = t->compute;
+    compute->ops->release(compute, t->packed.data[compute->activations]);
+    compute->ops->release(compute, t->y);
+    compute->ops->release(compute, t->x);
+    compute->ops->release(compute, t->weights);
 }
 
 static void run(const trial *t, uint32_t rows, uint32_t count) {
-    lh_span all = {0, SIDE};
-    t->compute->ops->pack(t->compute, &t->packed, rows, all, t->x, SIDE, NULL, NULL);
+    lh_span all = {0, t->side};
+    t->compute->ops->pack(t->compute, &t->packed, rows, all, t->x, t->side, NULL, NULL);
     for (uint32_t i = 0; i < count; i++) {
-        lh_matrix matrix = {TYPE, SIDE, SIDE, t->weights + i * t->matrix_bytes};
-        lh_product product = {matrix, t->y, lh_row_stride(SIDE), all, {0, rows}, NULL};
+        lh_matrix matrix = {TYPE, t->side, t->side, t->weights + i * t->matrix_bytes};
+        lh_product product = {matrix, t->y, lh_row_stride(t->side), all, {0, rows}, NULL};
         t->compute->ops->products(t->compute, &product, 1, &t->packed, all, false, NULL);
     }
+    t->compute->ops->settle(t->compute, NULL);
 }
 
 typedef struct work {
@@ -93,7 +113,7 @@ static double cost_us(const trial *t, const work *w) {
 }
 
 static void measure(const trial *t, const lh_core_clock *clock, lh_machine_speed *speed) {
-    work prompt = {PROMPT_ROWS, PROMPT_COUNT, 0}, token = {1, TOKEN_COUNT, 0};
+    work prompt = {t->prompt_rows, PROMPT_COUNT, 0}, token = {1, TOKEN_COUNT, 0};
     double spent_us = 0;
     for (uint32_t i = 0; i < ROUNDS && spent_us < BUDGET_US; i++) {
         if (i > 0)
@@ -112,6 +132,7 @@ lh_status lh_machine_speed_measure(const lh_compute *compute, lh_machine_speed *
         lh_core_clock_open(&clock, lh_thread_pool_slowdown(compute->pool));
         measure(&t, &clock, speed);
         lh_core_clock_close(&clock);
+        status = compute->ops->settle(compute, error);
     }
     clean_up(&t);
     return status;

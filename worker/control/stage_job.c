@@ -123,8 +123,9 @@ static lh_status check_memory(const lh_stage_job *job, const lh_weights *weights
         return LH_OK;
     lh_status status = lh_stage_memory_count(lh_weights_gguf(weights), config, options,
                                              lh_thread_pool_size(job->pool), &memory, error);
-    return status == LH_OK ? lh_stage_memory_check(&memory, options->range,
-                                                   lh_memory_gauge_free(job->options.memory), error)
+    int64_t free_bytes = options->device ? options->device->free_bytes(options->device)
+                                         : lh_memory_gauge_free(job->options.memory);
+    return status == LH_OK ? lh_stage_memory_check(&memory, options->range, free_bytes, error)
                            : status;
 }
 
@@ -148,7 +149,8 @@ static lh_status build(lh_stage_job *job, lh_weights *weights, lh_error *error) 
                                       .steps_max = assignment->steps_max,
                                       .activations = assignment->activations,
                                       .kernels = job->options.kernels,
-                                      .pool = job->pool};
+                                      .pool = job->pool,
+                                      .device = job->options.device};
     status = check_memory(job, weights, &config, &options, error);
     if (status == LH_OK)
         status = lh_weights_ensure(weights, &config, range, on_progress, job, error);

@@ -24,6 +24,7 @@ typedef struct lh_stage_job_options {
     const char *model_path; /* a local GGUF file, or NULL */
     const lh_kernels *kernels;
     lh_thread_pool *pool;
+    const lh_device *device; /* NULL: the processors */
     size_t kv_bytes;
     const lh_memory_gauge
         *memory;    /* a stage that is more than what is free is refused; NULL: none */

@@ -9,8 +9,8 @@
  *     which is the same one for all: anything else aborts and says so;
  *   - shared memory is allocated for each block, filled with NaN, and of its own length, so that a
  *     sanitizer sees what lies beyond.
- * One launch at a time, from one thread of the host. Not emulated: streams, parts of a warp,
- * atomics, clusters, asynchronous copies, dynamic shared memory. */
+ * One launch at a time; streams, events and memory are emulated by runtime.h. Not emulated: parts of a
+ * warp, atomics, clusters, asynchronous copies, dynamic shared memory. */
 #pragma once
 
 #include <cmath>
@@ -18,6 +18,8 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+
+#include "tests/cuda/emulation/runtime.h"
 
 #define __global__
 #define __device__
@@ -45,8 +47,6 @@ struct dim3 {
 inline float2 make_float2(float x, float y) {
     return {x, y};
 }
-
-typedef struct CUstream_st *cudaStream_t;
 
 namespace emulation {
 
@@ -103,8 +103,9 @@ template <typename T> T shuffle_of(uint32_t mask, T value, uint32_t source_lane)
     type &name = *static_cast<type *>(emulation::shared_memory(&lh_key_of_##name, sizeof(type)))
 
 template <typename... P, typename... A>
-int lh_launch(void (*kernel)(P...), dim3 grid, dim3 block, cudaStream_t, A... arguments) {
-    emulation::run_grid(grid, block, [=] { kernel(arguments...); });
+int lh_launch(void (*kernel)(P...), dim3 grid, dim3 block, cudaStream_t stream, A... arguments) {
+    emulation::enqueue(
+        stream, [=] { emulation::run_grid(grid, block, [=] { kernel(arguments...); }); });
     return 0;
 }
 

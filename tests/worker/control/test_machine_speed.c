@@ -15,7 +15,7 @@ static double least(double a, double b) {
 /* The best of some, since the machine may be busy for a while. */
 static lh_machine_speed measure(const char *isa, double slowdown) {
     lh_machine_speed speed, best;
-    lh_compute compute = lh_compute_on(NULL, NULL, NULL, LH_ACTIVATION_Q8);
+    lh_compute compute = lh_cpu_compute(NULL, NULL, LH_ACTIVATION_Q8);
     assert_int_equal(lh_kernels_select(isa, &compute.kernels, NULL), LH_OK);
     assert_int_equal(lh_thread_pool_create(1, &compute.pool, NULL), LH_OK);
     lh_slowdown_set(lh_thread_pool_slowdown(compute.pool), slowdown);

@@ -63,6 +63,7 @@ static lh_status create_stages(stage_chain *chain, lh_error *error) {
                                 .pool = chain->pool};
     lh_status status = lh_kernels_select(o->isa, &options.kernels, error);
     for (uint32_t i = 0; i < o->stages && status == LH_OK; i++) {
+        options.device = o->is_device_everywhere || o->device_stage == i ? o->device : NULL;
         options.range.first = chain->config.layers * i / o->stages;
         options.range.last = chain->config.layers * (i + 1) / o->stages;
         status = lh_stage_create(chain->gguf, &chain->config, &source, &options, NULL, NULL,

@@ -14,6 +14,9 @@ typedef struct stage_chain_options {
     uint32_t context;               /* 0: the model's */
     size_t kv_bytes;                /* of one stage */
     const char *isa;                /* NULL: the best */
+    const lh_device *device;        /* of stage number device_stage alone, or of all */
+    uint32_t device_stage;
+    bool is_device_everywhere;
     lh_activation_kind activations; /* Q16, or else Q8 */
     lh_kv_type kv_type;
     lh_wire_type wire; /* what shards go through on their way: its very codec */

@@ -1,6 +1,6 @@
-/* The operations of a layer on whole activation buffers, and the memory that they work on: lh_ops is
- * what a device must offer, and layer.c, head.c and stage_step.c compute with nothing else. On CPUs
- * (lh_cpu_ops) each is divided over the thread pool: a product by spans of outputs, attention by KV
+/* The operations of a layer on whole activation buffers, and the memory that they work on: lh_ops
+ * is what a device must offer, and layer.c, head.c and stage_step.c compute with nothing else. On
+ * CPUs (lh_cpu_ops) each is divided over the thread pool: a product by spans of outputs, attention by KV
  * head and block of rows, the rest by rows or columns. A GPU (worker/compute/cuda) puts it into a
  * queue and returns; what comes back to the host is waited for by the operations that say so. How
  * the work is divided never shows in the result, because every output element is computed whole, in
@@ -20,9 +20,17 @@
 typedef struct lh_ops lh_ops;
 
 /* Something else than the host's CPUs to compute on; the first member of what it is. */
-typedef struct lh_device {
+typedef struct lh_device lh_device;
+struct lh_device {
     const lh_ops *ops;
-} lh_device;
+    /* What one stage asks of it, for steps of so many rows; for lh_compute. config NULL: products
+     * alone. LH_ERR_UNSUPPORTED: it does not compute such a model; LH_ERR_NO_MEMORY, LH_ERR_UNAVAILABLE. */
+    lh_status (*open)(const lh_device *device, const lh_model_config *config, uint32_t rows,
+                      void **queue, lh_error *error);
+    void (*close)(void *queue); /* NULL is allowed */
+    /* Of its memory, now; -1: not known. */
+    int64_t (*free_bytes)(const lh_device *device);
+};
 
 /* What every operation needs. */
 typedef struct lh_compute lh_compute;
@@ -31,7 +39,7 @@ struct lh_compute {
     lh_thread_pool *pool;
     lh_activation_kind activations; /* Q8 or Q16: of quantized matrices */
     const lh_ops *ops;
-    lh_device *device; /* of ops; NULL: the host's CPUs */
+    void *queue; /* what the device opened; NULL: the host's CPUs */
 };
 
 #define LH_ACTIVATION_KINDS 3u /* of lh_activation_kind */
@@ -135,7 +143,7 @@ struct lh_ops {
     void (*copy)(const lh_compute *compute, void *to, const void *from, size_t bytes);
     void (*clear)(const lh_compute *compute, void *to, size_t bytes);
     /* Columns begin to travel to the host as soon as what was asked before is computed. The i-th of
-     * a step, i < LH_STEP_SHARDS_MAX; several may be on their way. */
+     * a step, i < LH_STEP_COLUMN_SHARDS_MAX; several may be on their way. */
     void (*send)(const lh_compute *compute, uint32_t number, const lh_outgoing *outgoing);
     /* Waits for them: [rows][columns], outgoing->host, or h itself, which the host may then change;
      * valid until the next operation on h. NULL: the device has failed. */
@@ -218,8 +226,17 @@ struct lh_ops {
 
 extern const lh_ops lh_cpu_ops;
 
-/* On a device; NULL: on the host's CPUs. */
-static inline lh_compute lh_compute_on(lh_device *device, const lh_kernels *kernels,
-                                       lh_thread_pool *pool, lh_activation_kind activations) {
-    return (lh_compute){kernels, pool, activations, device ? device->ops : &lh_cpu_ops, device};
+/* The operations of *compute are the device's from now on. */
+static inline lh_status lh_device_open(const lh_device *device, const lh_model_config *config,
+                                       uint32_t rows, lh_compute *compute, lh_error *error) {
+    lh_status status = device->open(device, config, rows, &compute->queue, error);
+    if (status == LH_OK)
+        compute->ops = device->ops;
+    return status;
+}
+
+/* On the host's CPUs. */
+static inline lh_compute lh_cpu_compute(const lh_kernels *kernels, lh_thread_pool *pool,
+                                        lh_activation_kind activations) {
+    return (lh_compute){kernels, pool, activations, &lh_cpu_ops, NULL};
 }

@@ -99,15 +99,19 @@ lh_status lh_stage_create(const lh_gguf *gguf, const lh_model_config *config,
         return lh_fail(error, LH_ERR_NO_MEMORY, "out of memory for a stage");
     stage->resources.config = *config;
     stage->options = *options;
-    stage->resources.compute = lh_compute_on(
-        options->device, options->kernels, options->pool,
+    stage->resources.compute = lh_cpu_compute(
+        options->kernels, options->pool,
         options->activations == LH_ACTIVATION_Q16 ? LH_ACTIVATION_Q16 : LH_ACTIVATION_Q8);
     stage->resources.is_first = options->range.first == 0;
     stage->resources.is_last = options->range.last == config->layers;
     if (options->context == 0)
         stage->options.context = config->context;
     const lh_load_progress progress = {on_progress, progress_context};
-    status =
+    if (options->device)
+        status = lh_device_open(options->device, config, options->rows_max,
+                                &stage->resources.compute, error);
+    if (status == LH_OK)
+        status =
         lh_parameters_load(gguf, config, options->range, stage->options.context, source,
                            &stage->resources.compute, &progress, &stage->resources.weights, error);
     if (status == LH_OK)
@@ -133,6 +137,8 @@ void lh_stage_destroy(lh_stage *stage) {
     lh_scratch_reset(&stage->resources.scratch, compute);
     lh_kv_cache_destroy(stage->kv);
     lh_parameters_reset(&stage->resources.weights, compute);
+    if (stage->options.device)
+        stage->options.device->close(compute->queue);
     free(stage);
 }
 

@@ -45,13 +45,13 @@ typedef struct lh_stage_options {
     lh_activation_kind activations; /* as quantized matrices read them: Q16, or else Q8 */
     const lh_kernels *kernels;
     lh_thread_pool *pool; /* outlives the stage */
-    lh_device *device;    /* likewise; NULL: the host's CPUs */
+    const lh_device *device; /* likewise; NULL: the host's CPUs */
 } lh_stage_options;
 
 /* Loads and repacks the weights. on_progress (may be NULL) is called after each tensor with bytes
  * done and total. Errors: those of the source, LH_ERR_NO_MEMORY, LH_ERR_LIMIT (sizes),
  * LH_ERR_INVALID (an option: a range without layers or beyond the model, kv_bytes too small for one
- * page, a context over the model's). */
+ * page, a context over the model's); LH_ERR_UNSUPPORTED, LH_ERR_UNAVAILABLE (of the device). */
 lh_status lh_stage_create(const lh_gguf *gguf, const lh_model_config *config,
                           const lh_weight_source *source, const lh_stage_options *options,
                           void (*on_progress)(void *, uint64_t, uint64_t), void *progress_context,

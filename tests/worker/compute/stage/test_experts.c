@@ -156,7 +156,7 @@ static void test_slots_lie_by_expert(void **state) {
     config.width = config.expert_width = 32;
     const lh_parameters none = {0};
     lh_experts e;
-    lh_compute compute = lh_compute_on(NULL, lh_kernels_at(0), NULL, LH_ACTIVATION_Q8);
+    lh_compute compute = lh_cpu_compute(lh_kernels_at(0), NULL, LH_ACTIVATION_Q8);
     assert_int_equal(lh_thread_pool_create(2, &compute.pool, NULL), LH_OK);
     assert_int_equal(lh_experts_init(&e, &config, &none, &compute, ROWS, 2, NULL), LH_OK);
     float scale[ROWS];
@@ -200,7 +200,7 @@ static void test_without_memory_it_says_so(void **state) {
                           .experts_down = {.first = floats},
                           .shared_down = floats}};
     const lh_parameters weights = {.layer_count = 2, .layers = layers};
-    const lh_compute compute = lh_compute_on(NULL, NULL, NULL, LH_ACTIVATION_Q16);
+    const lh_compute compute = lh_cpu_compute(NULL, NULL, LH_ACTIVATION_Q16);
     size_t tried = 1;
     for (;; tried++) {
         lh_experts e;
@@ -224,7 +224,7 @@ static void test_more_slots_than_there_are_numbers(void **state) {
     const lh_model_config config = config_of(true);
     const lh_parameters none = {0};
     lh_experts e;
-    const lh_compute compute = lh_compute_on(NULL, NULL, NULL, LH_ACTIVATION_Q8);
+    const lh_compute compute = lh_cpu_compute(NULL, NULL, LH_ACTIVATION_Q8);
     assert_int_equal(lh_experts_init(&e, &config, &none, &compute, UINT32_MAX, 1, NULL),
                      LH_ERR_NO_MEMORY);
 }

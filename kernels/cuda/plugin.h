@@ -1,0 +1,98 @@
+/* What the library longhaul-cuda.so offers a program that opens it: the kernels, and as much of the
+ * CUDA runtime as they are used with. No program is linked with CUDA: where the library or a driver
+ * is missing, everything else works.
+ *
+ * Every function but `error_text` returns 0 or the runtime's error number. A device that has failed
+ * gives its error from every further call. Streams do what is asked in order, and
+ * nothing waits for what another stream does unless `wait_for` says so; memory of the host that a
+ * stream copies from or to is pinned (allocate_host) and must stay until it has.
+ *
+ * Thread: any; `use` chooses the device of the calling thread. */
+#pragma once
+
+#include "kernels/cuda/cuda_kernels.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Counts the changes of this struct: program and library must be of one. */
+#define LH_CUDA_PLUGIN_VERSION 1u
+/* The function that the library exports, of type lh_cuda_plugin_function. */
+#define LH_CUDA_PLUGIN_FUNCTION "lh_cuda_plugin_open"
+
+typedef struct CUevent_st *lh_cuda_event;
+
+/* The runtime's number of an allocation for which there is no room. */
+#define LH_CUDA_OUT_OF_MEMORY 2
+
+typedef struct lh_cuda_facts {
+    char name[128];
+    uint32_t major, minor; /* compute capability */
+    uint32_t multiprocessors;
+    uint64_t memory_bytes;
+} lh_cuda_facts;
+
+/* The functions of cuda_kernels.h, without their prefix. */
+#define LH_CUDA_KERNELS(X)                                                                         \
+    X(pack_activations)                                                                            \
+    X(rms_scale)                                                                                   \
+    X(matmul)                                                                                      \
+    X(scale_rows)                                                                                  \
+    X(scale_add_rows)                                                                              \
+    X(add_rows)                                                                                    \
+    X(scale)                                                                                       \
+    X(norm_heads)                                                                                  \
+    X(norm_add)                                                                                    \
+    X(silu_mul)                                                                                    \
+    X(gelu_mul)                                                                                    \
+    X(swiglu_mul)                                                                                  \
+    X(rope)                                                                                        \
+    X(matrix_rows)                                                                                 \
+    X(kv_store)                                                                                    \
+    X(attention)                                                                                   \
+    X(prompt_attention)                                                                            \
+    X(attention_scratch_bytes)
+
+typedef struct lh_cuda_plugin {
+    uint32_t version;
+
+    int (*count_devices)(int *count);
+    int (*describe)(int device, lh_cuda_facts *facts);
+    int (*use)(int device);
+    const char *(*error_text)(int error);
+    int (*memory_info)(size_t *free_bytes, size_t *total_bytes);
+
+    int (*allocate)(void **memory, size_t bytes);
+    int (*release)(void *memory);
+    int (*allocate_host)(void **memory, size_t bytes);
+    int (*release_host)(void *memory);
+
+    /* An urgent one goes before the others where the GPU has room for one alone. */
+    int (*create_stream)(lh_cuda_stream *stream, bool is_urgent);
+    int (*destroy_stream)(lh_cuda_stream stream);
+    int (*finish_stream)(lh_cuda_stream stream); /* waits for it */
+    int (*create_event)(lh_cuda_event *event, bool takes_time);
+    int (*destroy_event)(lh_cuda_event event);
+    int (*record)(lh_cuda_event event, lh_cuda_stream stream);
+    int (*wait_for)(lh_cuda_stream stream, lh_cuda_event event);
+    int (*finish_event)(lh_cuda_event event); /* waits for what it was recorded behind */
+    int (*milliseconds)(float *milliseconds, lh_cuda_event begin, lh_cuda_event end);
+
+    /* `rows` rows of `bytes` each, so far apart on either side; between host and device, or within
+     * the device. */
+    int (*copy)(lh_cuda_stream stream, void *to, size_t to_stride, const void *from,
+                size_t from_stride, size_t bytes, size_t rows);
+    int (*clear)(lh_cuda_stream stream, void *to, size_t bytes);
+
+#define X(name) __typeof__(&lh_cuda_##name) name;
+    LH_CUDA_KERNELS(X)
+#undef X
+} lh_cuda_plugin;
+
+/* Static storage. */
+typedef const lh_cuda_plugin *lh_cuda_plugin_function(void);
+
+#ifdef __cplusplus
+}
+#endif
