@@ -7,6 +7,7 @@
 #include "common/net/address.h"
 #include "common/sandbox/program_rules.h"
 #include "worker/check_command.h"
+#include "worker/compute/cuda/cuda_library.h"
 #include "worker/compute/slowdown.h"
 #include "worker/compute/thread_pool.h"
 #include "worker/defaults.h"

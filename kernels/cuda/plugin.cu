@@ -19,7 +19,8 @@ int describe(int device, lh_cuda_facts *facts) {
     if (error != cudaSuccess)
         return (int)error;
     *facts = {};
-    snprintf(facts->name, sizeof facts->name, "%s", properties.name);
+    snprintf(facts->name, sizeof facts->name, "%.*s", (int)sizeof facts->name - 1,
+             properties.name);
     facts->major = (uint32_t)properties.major;
     facts->minor = (uint32_t)properties.minor;
     facts->multiprocessors = (uint32_t)properties.multiProcessorCount;

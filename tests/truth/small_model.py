@@ -113,7 +113,7 @@ class Writer:
     def __init__(self, path, seed, kind):
         self.random, self.kind, self.path = np.random.default_rng(seed), kind, path
 
-    def write(self, architecture, layers, keys, has):
+    def write(self, architecture, layers, keys, has, context=256):
         exact = self.kind == Type.F32
         # Quantized rows are whole blocks of 32; floats may have any width.
         width, wide, dims, heads, kv_heads = (100, 150, 22, 6, 2) if exact else (96, 160, 32, 6, 2)
@@ -121,7 +121,7 @@ class Writer:
         self.file.add_block_count(layers + (DRAFTING in has))
         if DRAFTING in has:
             self.file.add_uint32(f"{architecture}.nextn_predict_layers", 1)
-        self.file.add_context_length(256)
+        self.file.add_context_length(context)
         self.file.add_embedding_length(width)
         self.file.add_feed_forward_length(wide)
         self.file.add_head_count(heads)

@@ -52,7 +52,7 @@ static bool note(lh_cuda_queue *queue, int error) {
 
 /* A call of the plug-in, which is left out where one has failed before. */
 #define ASK(queue, function, ...)                                                                  \
-    (works(queue) && note(queue, (queue)->plugin->function(__VA_ARGS__)))
+    note(queue, works(queue) ? (queue)->plugin->function(__VA_ARGS__) : (queue)->failure)
 
 /* ---- Open ---- */
 

@@ -1,0 +1,88 @@
+"""A stage on a GPU gives the logits of the same stage on processors, byte for byte: every architecture on the files of small_model.py, whole
+models and single stages of a chain whose others are on processors, shards, chunks, types of KV cache and of activations; contexts of more
+than one block of keys. The GPU is an emulated one (tests/cuda/emulation), which carries out what it is asked in an order of chance as far
+as events allow; with LONGHAUL_TEST_CUDA=PATH it is a real one, by the library of that path.
+
+  test_stage.py [PART OF A NAME]      of those architectures alone
+"""
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+from gguf import GGMLQuantizationType as Type
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "tests" / "truth"), str(ROOT / "tests" / "system")]
+from longhaul_logits import longhaul_logits  # noqa: E402
+from programs import build_folder  # noqa: E402
+from small_model import MODELS, VOCABULARY, Writer  # noqa: E402
+
+BUILD = build_folder()
+LIBRARY = os.environ.get("LONGHAUL_TEST_CUDA") or BUILD / "tests" / "longhaul-cuda-emulated.so"
+GPU = ["--device", "cuda", "--cuda-library", str(LIBRARY)]
+ROWS = 40
+# What both do, and what the GPU does besides.
+WAYS = [
+    (["--chunk-rows", "40"], []),
+    (["--chunk-rows", "17", "--activations", "q16", "--kv-type", "q8"], ["--stages", "2", "--device-stage", "1", "--column-shards", "3"]),
+    (["--chunk-rows", "23", "--kv-type", "f16"], ["--stages", "2", "--device-stage", "0", "--column-shards", "2"]),
+]
+# A block of keys has 256: the small models' context. This one goes beyond.
+BEYOND = 290
+
+
+def same(title, path, rows, common, besides):
+    tokens = np.random.default_rng(6).integers(0, VOCABULARY, rows)
+    expected = longhaul_logits(path, tokens, *common)
+    logits = longhaul_logits(path, tokens, *common, *besides, *GPU)
+    differing = np.flatnonzero((expected.view(np.uint32) != logits.view(np.uint32)).any(axis=1))
+    words = f"{title} {' '.join(common + besides)}"
+    if differing.size == 0:
+        print(f"ok   {words}", flush=True)
+        return True
+    print(f"FAIL {words}: rows {differing[:8]} of {rows} differ, by {np.abs(expected - logits).max():.3g} at most", flush=True)
+    return False
+
+
+def is_computed(path):
+    """False where the GPU refuses the model, which it must say in words."""
+    tokens = pathlib.Path(path).with_suffix(".tokens")
+    tokens.write_text("1")
+    command = [BUILD / "tests" / "logits", "--model", path, "--tokens", tokens, *GPU]
+    asked = subprocess.run(command, capture_output=True, text=True, check=False)
+    if asked.returncode and "on processors alone so far" not in asked.stderr:
+        sys.exit(asked.stderr)
+    return asked.returncode == 0
+
+
+def main():
+    part = sys.argv[1] if len(sys.argv) > 1 else ""
+    passed, failed, refused = 0, 0, []
+    with tempfile.TemporaryDirectory() as name:
+        path = pathlib.Path(name) / "model.gguf"
+        for seed, (title, shape) in enumerate(MODELS.items()):
+            if part not in title:
+                continue
+            Writer(path, seed, Type.Q8_0).write(*shape)
+            if not is_computed(path):
+                refused.append(title)
+                continue
+            # Ways take turns among the models that tests/truth and the kernels' tests tell apart already.
+            ways = WAYS if title in ("llama", "gemma3") else [WAYS[seed % len(WAYS)]]
+            results = [same(title, path, ROWS, *way) for way in ways]
+            if title in ("llama", "gemma3"):
+                Writer(path, seed, Type.F32).write(*shape)
+                results.append(same(f"{title}, F32", path, ROWS, *WAYS[0]))
+                Writer(path, seed, Type.Q4_0).write(*shape, context=512)
+                results.append(same(f"{title}, long", path, BEYOND, ["--chunk-rows", "100"], []))
+            passed, failed = passed + sum(results), failed + results.count(False)
+    print(f"refused: {', '.join(refused) or 'none'}")
+    print(f"{passed} passed, {failed} failed, 0 skipped")
+    return failed > 0 or passed == 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
