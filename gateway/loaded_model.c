@@ -3,6 +3,7 @@
 
 #include "common/base/digest.h"
 #include "common/base/log.h"
+#include "common/base/numeric_contract.h"
 #include "common/gguf/part_name.h"
 
 #include <stdio.h>
@@ -25,8 +26,9 @@ static lh_status make_fingerprint(lh_loaded_model *m, lh_error *error) {
     char text[256];
     uint8_t digest[LH_SHA256_BYTES];
     char hex[LH_SHA256_HEX_BYTES];
-    snprintf(text, sizeof text, "longhaul %s, model %s, %llu bytes, activations %s, wire %s%s",
-             LONGHAUL_VERSION, lh_model_file_header_sha256(m->file),
+    snprintf(text, sizeof text,
+             "longhaul %s, numbers %u, model %s, %llu bytes, activations %s, wire %s%s",
+             LONGHAUL_VERSION, LH_NUMERIC_CONTRACT, lh_model_file_header_sha256(m->file),
              (unsigned long long)lh_model_file_size(m->file), m->settings->activations,
              m->settings->wire, m->settings->wire_allow_q8 ? " with q8" : "");
     if (lh_sha256_digest(text, strlen(text), digest) != LH_OK)

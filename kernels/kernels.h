@@ -42,6 +42,10 @@
 #define LH_SWIGLU_LIMIT 7.0f
 /* A window of attention that no sequence outgrows. */
 #define LH_ATTENTION_ALL UINT32_MAX
+/* Keys that attention takes together: block b is positions [256b, 256b + 256), whatever the query
+ * and its window. Four pages: few enough that one query far on gives work to several threads, and
+ * enough that joining blocks costs nothing beside them. */
+#define LH_ATTENTION_BLOCK 256u
 /* Outputs that are interleaved in packed weights; keys that are interleaved in a page of the KV
  * cache. */
 #define LH_LANES 16u
@@ -251,14 +255,20 @@ typedef struct lh_kernels {
     /* Causal attention of rows at positions [first, first + rows) of ONE sequence for KV head
      * `kv_head` and the `group` query heads that share it: y[rows][heads][value_dim] of
      * q[rows][heads][key_dim] (row strides given), reading keys and values at the last `window`
-     * positions up to and with the own one (window > 0; LH_ATTENTION_ALL: from 0 on), the first of
-     * which is f. k and v are what the pages hold, as floats (lh_kv_type).
+     * positions up to and with the own one (window > 0; LH_ATTENTION_ALL: from 0 on). k and v are
+     * what the pages hold, as floats (lh_kv_type).
+     * Each block of LH_ATTENTION_BLOCK positions that has some of these gives, over its positions t
+     * that are seen,
      *   s[t] = scale * chain over d of q[d] * k[t][d]
-     *   m = max s;  p[t] = exp(s[t] - m);  z = lanes-and-tree sum of p over t (lane (t - f) % 16)
-     *   y[d] = (chain over t ascending of p[t] * v[t][d]) * (1 / z)
+     *   m = max s;  p[t] = exp(s[t] - m);  z = lanes-and-tree sum of p over t (lane t % 16)
+     *   o[d] = chain over t ascending of p[t] * v[t][d]
+     * The first block's are M, Z and O. Each later one's, in ascending order, are joined to them:
+     *   N = max(M, m);  a = exp(M - N);  c = exp(m - N);  M = N
+     *   Z = fma(Z, a, z * c);  O[d] = fma(O[d], a, o[d] * c)
+     * and then y[d] = O[d] * (1 / Z). (A maximum that is zero is +0.)
      * Where sinks[group] is not NULL, each head has a sink, a score without a value
-     * (arXiv:2309.17453, as gpt-oss learns it): m is at least the sink, and z + exp(sink - m)
-     * stands for z.
+     * (arXiv:2309.17453, as gpt-oss learns it), which is joined last, as m with z = 1:
+     *   N, a and c as above;  Z = fma(Z, a, c);  O[d] = O[d] * a
      * What the pages hold at other positions may be read but does not count; pages wholly before
      * the first row's window are not read. y may be q where the two widths are one. scratch:
      * lh_attention_scratch_bytes, 64-byte aligned, one per calling thread. */
@@ -266,6 +276,17 @@ typedef struct lh_kernels {
                       const struct lh_kv_view *view, uint32_t kv_head, uint32_t group,
                       uint32_t first, uint32_t rows, uint32_t window, float scale,
                       const float *sinks, void *scratch);
+
+    /* The two halves of `attention` for one row, so that several threads can share it: what the
+     * blocks `blocks` give the query at `position`, q[group][key_dim], which sees some of each
+     * (lh_attention_blocks); and y[heads][value_dim] of all `count` blocks that it sees. Of a block
+     * and a head, partials[blocks][group][lh_attention_partial_floats(value_dim)] holds o, m and z
+     * (64-byte aligned); attention_combine leaves other numbers there. */
+    void (*attention_blocks)(float *partials, const float *q, const struct lh_kv_view *view,
+                             uint32_t kv_head, uint32_t group, uint32_t position, uint32_t window,
+                             float scale, lh_span blocks, void *scratch);
+    void (*attention_combine)(float *y, float *partials, uint32_t count, uint32_t heads,
+                              uint32_t value_dim, const float *sinks);
 
     /* Causal attention over latent rows (DeepSeek-V2, arXiv:2405.04434, absorbed) of rows at
      * positions [first, first + rows) of ONE sequence: a position has one row k[t] in the pages of
@@ -276,6 +297,12 @@ typedef struct lh_kernels {
     void (*latent_attention)(float *y, size_t y_stride, const float *q, size_t q_stride,
                              const struct lh_kv_view *view, uint32_t rank, uint32_t heads,
                              uint32_t first, uint32_t rows, float scale, void *scratch);
+
+    /* Its first half for one row, as attention_blocks: partials[blocks][heads][...(rank)] of
+     * q[heads][width]. The second one is attention_combine. */
+    void (*latent_attention_blocks)(float *partials, const float *q, const struct lh_kv_view *view,
+                                    uint32_t rank, uint32_t heads, uint32_t position, float scale,
+                                    lh_span blocks, void *scratch);
 
     /* y[i] = exp(x[i] - shift) with our exp; returns the lanes-and-tree sum of y (softmax,
      * sampling). y may be x. */
@@ -337,13 +364,25 @@ static inline size_t lh_kv_page_bytes(const lh_kv_shape *shape, uint32_t dim) {
     return shape->kv_heads * LH_KV_PAGE_POSITIONS * lh_kv_row_bytes(shape->type, dim);
 }
 
-/* Scratch of `attention` for up to `rows` rows, `group` query heads and positions < `context`. It
- * does not grow with rows beyond a few. */
-size_t lh_attention_scratch_bytes(uint32_t rows, uint32_t group, uint32_t context);
+/* ---- Blocks of attention ---- */
 
-/* Scratch of `latent_attention` for rows of `width` numbers and positions < `context`. 0 on
- * overflow. */
-size_t lh_latent_scratch_bytes(uint32_t width, uint32_t context);
+/* Blocks of which a query at `position` sees something. */
+static inline lh_span lh_attention_blocks(uint32_t position, uint32_t window) {
+    return (lh_span){position < window ? 0 : (position - window + 1) / LH_ATTENTION_BLOCK,
+                     position / LH_ATTENTION_BLOCK + 1};
+}
+
+/* Of what a block gives one head: o, in whole vectors, and then m and z in one more. */
+static inline size_t lh_attention_partial_floats(uint32_t value_dim) {
+    return ((size_t)value_dim + 2 * LH_LANES - 1) / LH_LANES * LH_LANES;
+}
+
+/* Scratch of `attention` and attention_blocks: it grows neither with rows nor with positions. */
+size_t lh_attention_scratch_bytes(uint32_t value_dim);
+
+/* Scratch of `latent_attention` and latent_attention_blocks for rows of `width` numbers, of which
+ * `rank` are values. 0 on overflow. */
+size_t lh_latent_scratch_bytes(uint32_t width, uint32_t rank);
 
 /* ---- Frequencies and logarithms: at start-up, the same code on every machine ---- */
 

@@ -262,9 +262,18 @@ static inline lh_span lh_attention_keys(uint32_t position, uint32_t window) {
     return (lh_span){position < window ? 0 : position - window + 1, position + 1};
 }
 
-/* Scores of one query in `attention`'s scratch: whole pages, since keys are scored by 16s. */
-static inline size_t lh_attention_score_stride(uint32_t keys) {
-    return ((size_t)keys + LH_KV_PAGE_POSITIONS - 1) / LH_KV_PAGE_POSITIONS * LH_KV_PAGE_POSITIONS;
+/* Those of `keys` that are in block `block`; of none it is empty and at an end of the block. */
+static inline lh_span lh_attention_keys_in(lh_span keys, uint32_t block) {
+    const lh_span all = {block * LH_ATTENTION_BLOCK, (block + 1) * LH_ATTENTION_BLOCK};
+    uint32_t begin = keys.begin < all.begin ? all.begin : keys.begin,
+             end = keys.end > all.end ? all.end : keys.end;
+    begin = begin < all.end ? begin : all.end;
+    return (lh_span){begin, end > begin ? end : begin};
+}
+
+/* Which number of a partial result is m; z is behind it. */
+static inline size_t lh_attention_partial_m(uint32_t value_dim) {
+    return lh_attention_partial_floats(value_dim) - LH_LANES;
 }
 
 /* Queries that an instruction set may score together at most; scratch is sized for it. */

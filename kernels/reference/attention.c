@@ -58,13 +58,6 @@ void lh_reference_kv_store(const lh_kv_view *view, uint32_t first, uint32_t rows
         }
 }
 
-size_t lh_attention_scratch_bytes(uint32_t rows, uint32_t group, uint32_t context) {
-    uint64_t queries = (uint64_t)rows * group;
-    if (queries > LH_ATTENTION_QUERIES)
-        queries = LH_ATTENTION_QUERIES;
-    return (size_t)queries * lh_attention_score_stride(context) * sizeof(float);
-}
-
 /* Number i of a row that lies as store_row says. */
 static float number_at(lh_kv_type type, const void *row, const float *scales, size_t step,
                        uint32_t i) {
@@ -91,26 +84,29 @@ static float score(const float *q, const lh_kv_view *view, uint32_t kv_head, uin
     return scale * acc;
 }
 
-/* Scores p become their exponentials; returns 1 / z. */
-static float softmax(float *p, size_t count, const float *sink) {
-    float greatest = lh_reference_max(p, count);
-    if (sink && *sink > greatest)
-        greatest = *sink;
-    float sum = lh_reference_exp_sum(p, p, greatest, count);
-    return 1.0f / (sink ? sum + lh_exp_f32(*sink - greatest) : sum);
+/* What block `block` gives one query. p[LH_ATTENTION_BLOCK]. */
+static void attend_block(float *partial, const float *q, const lh_kv_view *view, uint32_t kv_head,
+                         lh_span keys, uint32_t block, float scale, float *p) {
+    keys = lh_attention_keys_in(keys, block);
+    for (uint32_t t = keys.begin; t < keys.end; t++)
+        p[t % LH_ATTENTION_BLOCK] = score(q, view, kv_head, t, scale);
+    lh_reference_weigh(partial, p, view, kv_head, keys, view->shape.value_dim);
 }
 
-static void attend(float *y, const float *q, const lh_kv_view *view, uint32_t kv_head, lh_span keys,
-                   float scale, const float *sink, float *p) {
-    for (uint32_t t = keys.begin; t < keys.end; t++)
-        p[t] = score(q, view, kv_head, t, scale);
-    float inverse = softmax(p + keys.begin, keys.end - keys.begin, sink);
-    for (uint32_t d = 0; d < view->shape.value_dim; d++) {
-        float acc = 0;
-        for (uint32_t t = keys.begin; t < keys.end; t++)
-            acc = fmaf(p[t], lh_reference_value_number(view, kv_head, t, d), acc);
-        y[d] = acc * inverse;
+static void attend(float *y, const float *q, const lh_kv_view *view, uint32_t kv_head,
+                   uint32_t position, uint32_t window, float scale, const float *sink,
+                   float *scratch) {
+    const lh_span blocks = lh_attention_blocks(position, window),
+                  keys = lh_attention_keys(position, window);
+    const uint32_t dim = view->shape.value_dim;
+    float *sum = scratch, *next = sum + lh_attention_partial_floats(dim),
+          *p = next + lh_attention_partial_floats(dim);
+    attend_block(sum, q, view, kv_head, keys, blocks.begin, scale, p);
+    for (uint32_t block = blocks.begin + 1; block < blocks.end; block++) {
+        attend_block(next, q, view, kv_head, keys, block, scale, p);
+        lh_reference_join(sum, next, dim);
     }
+    lh_reference_finish(y, sum, dim, sink);
 }
 
 void lh_reference_attention(float *y, size_t y_stride, const float *q, size_t q_stride,
@@ -122,6 +118,18 @@ void lh_reference_attention(float *y, size_t y_stride, const float *q, size_t q_
         for (uint32_t head = kv_head * group; head < (kv_head + 1) * group; head++)
             attend(y + row * y_stride + (size_t)head * view->shape.value_dim,
                    q + row * q_stride + (size_t)head * view->shape.key_dim, view, kv_head,
-                   lh_attention_keys(first + row, window), scale,
-                   sinks ? &sinks[head - kv_head * group] : NULL, scratch);
+                   first + row, window, scale, sinks ? &sinks[head - kv_head * group] : NULL,
+                   scratch);
+}
+
+void lh_reference_attention_blocks(float *partials, const float *q, const lh_kv_view *view,
+                                   uint32_t kv_head, uint32_t group, uint32_t position,
+                                   uint32_t window, float scale, lh_span blocks, void *scratch) {
+    const lh_span keys = lh_attention_keys(position, window);
+    for (uint32_t block = blocks.begin; block < blocks.end; block++)
+        for (uint32_t head = 0; head < group; head++) {
+            attend_block(partials, q + (size_t)head * view->shape.key_dim, view, kv_head, keys,
+                         block, scale, scratch);
+            partials += lh_attention_partial_floats(view->shape.value_dim);
+        }
 }

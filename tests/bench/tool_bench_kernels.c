@@ -226,7 +226,7 @@ static void bench_attention(const lh_kernels *kernels, const machine *m, lh_kv_t
                    {pages[0], pages[1], shape},
                    allocate_floats(floats),
                    allocate_floats(floats),
-                   allocate(lh_attention_scratch_bytes(rows, group, first + rows)),
+                   allocate(lh_attention_scratch_bytes(DIMS)),
                    group,
                    first,
                    rows};

@@ -53,7 +53,7 @@ static void free_rows(rows *r) {
 /* All rows, `chunk` of them at a time. */
 static float *run(const lh_kernels *kernels, const rows *r, uint32_t chunk) {
     lh_kv_view view = view_of(r);
-    size_t bytes = lh_latent_scratch_bytes(r->width, r->context),
+    size_t bytes = lh_latent_scratch_bytes(r->width, r->rank),
            size = r->context * r->y_stride * sizeof(float);
     float *y = test_alloc(size);
     void *scratch = test_alloc(bytes);
@@ -125,7 +125,8 @@ static void test_every_set_has_the_references_bits(void **state) {
 
 static void test_scratch_that_is_too_large(void **state) {
     (void)state;
-    assert_true(lh_latent_scratch_bytes(576, 64) == (2 * 576u + 64 + 16) * 64 * sizeof(float));
+    assert_true(lh_latent_scratch_bytes(576, 512) ==
+                (2 * (576u + 528) + 256 + 16) * 64 * sizeof(float));
     assert_true(lh_latent_scratch_bytes(UINT32_MAX, UINT32_MAX) > UINT32_MAX);
 }
 

@@ -68,11 +68,9 @@ void lh_activation_buffer_reset(lh_activation_buffer *buffer) {
     *buffer = (lh_activation_buffer){0};
 }
 
-static bool attention_init(lh_attention *attention, const lh_model_config *config, uint32_t rows,
-                           uint32_t context, uint32_t threads) {
-    uint32_t group = config->heads / config->kv_heads;
-    size_t bytes = lh_attention_scratch_bytes(rows < LH_ATTENTION_ROWS ? rows : LH_ATTENTION_ROWS,
-                                              group, context);
+static bool attention_init(lh_attention *attention, const lh_model_config *config,
+                           uint32_t threads) {
+    size_t bytes = lh_attention_scratch_bytes(config->head_dim);
     attention->heads = config->heads;
     attention->kv_heads = config->kv_heads;
     attention->head_dim = config->head_dim;
@@ -109,12 +107,12 @@ static bool branch_gain_init(lh_scratch *scratch, const lh_model_config *config)
 
 lh_status lh_scratch_init(lh_scratch *scratch, const lh_model_config *config,
                           const lh_parameters *weights, lh_activation_kind activations,
-                          uint32_t rows, uint32_t context, uint32_t threads, lh_error *error) {
+                          uint32_t rows, uint32_t threads, lh_error *error) {
     *scratch = (lh_scratch){0};
     bool complete = config->latent.rank > 0
                         ? lh_latent_init(&scratch->latent, config, weights, activations, rows,
-                                         context, threads, NULL) == LH_OK
-                        : attention_init(&scratch->attention, config, rows, context, threads);
+                                         threads, NULL) == LH_OK
+                        : attention_init(&scratch->attention, config, threads);
     for (uint32_t i = 0; i < weights->layer_count && complete; i++) {
         const lh_layer *layer = &weights->layers[i];
         complete = lh_packed_add(&scratch->attended_packed, &layer->attn_output, activations, rows);

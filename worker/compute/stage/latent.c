@@ -41,17 +41,16 @@ static size_t packed_bytes(const lh_latent *latent) {
     return round_up(most);
 }
 
-static lh_latent shape_of(const lh_model_config *config, uint32_t context) {
+static lh_latent shape_of(const lh_model_config *config) {
     return (lh_latent){.shape = config->latent,
                        .heads = config->heads,
                        .key_dim = config->head_dim - config->rope_dims,
-                       .rope_dims = config->rope_dims,
-                       .context = context};
+                       .rope_dims = config->rope_dims};
 }
 
-size_t lh_latent_thread_bytes(const lh_model_config *config, uint32_t context) {
-    const lh_latent latent = shape_of(config, context);
-    size_t kernel = lh_latent_scratch_bytes(width_of(&latent), context);
+size_t lh_latent_thread_bytes(const lh_model_config *config) {
+    const lh_latent latent = shape_of(config);
+    size_t kernel = lh_latent_scratch_bytes(width_of(&latent), latent.shape.rank);
     return kernel == 0 ? 0
                        : query_bytes(&latent) + result_bytes(&latent) + packed_bytes(&latent) +
                              round_up(kernel);
@@ -59,11 +58,11 @@ size_t lh_latent_thread_bytes(const lh_model_config *config, uint32_t context) {
 
 lh_status lh_latent_init(lh_latent *latent, const lh_model_config *config,
                          const lh_parameters *weights, lh_activation_kind activations,
-                         uint32_t rows, uint32_t context, uint32_t threads, lh_error *error) {
+                         uint32_t rows, uint32_t threads, lh_error *error) {
     double growth = lh_rope_attention_growth(&config->rope[LH_LAYER_FULL]);
-    *latent = shape_of(config, context);
+    *latent = shape_of(config);
     latent->scale = (float)(config->attention_scale * growth * growth);
-    latent->scratch_bytes = lh_latent_thread_bytes(config, context);
+    latent->scratch_bytes = lh_latent_thread_bytes(config);
     if (latent->scratch_bytes > 0)
         latent->scratch = lh_aligned_array_allocate(latent->scratch_bytes, threads);
     bool complete = latent->scratch;

@@ -24,7 +24,6 @@
 typedef struct lh_latent {
     lh_latent_shape shape;
     uint32_t heads, key_dim, rope_dims; /* key_dim: of a head, what is not rotated */
-    uint32_t context;
     float scale;
     lh_packed queries; /* [rows][query_rank], where queries are made of such rows */
     char *scratch;     /* [threads][scratch_bytes] */
@@ -35,10 +34,10 @@ typedef struct lh_latent {
  * LH_ERR_NO_MEMORY. */
 lh_status lh_latent_init(lh_latent *latent, const lh_model_config *config,
                          const lh_parameters *weights, lh_activation_kind activations,
-                         uint32_t rows, uint32_t context, uint32_t threads, lh_error *error);
+                         uint32_t rows, uint32_t threads, lh_error *error);
 void lh_latent_reset(lh_latent *latent);
 /* Of the scratch that lh_latent_init makes, what each thread has; 0: it would overflow. */
-size_t lh_latent_thread_bytes(const lh_model_config *config, uint32_t context);
+size_t lh_latent_thread_bytes(const lh_model_config *config);
 
 /* y[rows][heads][value_dim] = attention of q[rows][heads][key_dim + rope_dims] over the pages of
  * one layer; rows of both lh_row_stride apart. */

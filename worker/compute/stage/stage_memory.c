@@ -77,11 +77,8 @@ static uint64_t shared_row(const lh_model_config *c, const lh_stage_options *opt
 
 /* Of one thread. */
 static uint64_t thread_bytes(const lh_model_config *c, const lh_stage_options *options) {
-    const uint32_t context = options->context ? options->context : c->context;
-    const uint32_t rows = lh_min_u32(options->rows_max, LH_ATTENTION_ROWS);
-    uint64_t bytes = c->latent.rank > 0
-                         ? lh_latent_thread_bytes(c, context)
-                         : lh_attention_scratch_bytes(rows, c->heads / c->kv_heads, context);
+    uint64_t bytes =
+        c->latent.rank > 0 ? lh_latent_thread_bytes(c) : lh_attention_scratch_bytes(c->head_dim);
     if (c->experts > 0)
         bytes += LH_EXPERT_SUM_ROWS * strided(c->width);
     if (options->range.last == c->layers)
