@@ -6,7 +6,7 @@
  * It enqueues its work on `stream` and returns: 0, or the CUDA runtime's error number, and then
  * nothing was enqueued. Spans that are empty, and no rows, are nothing to do.
  *
- * Attention and the sampler are not among them yet; angles of RoPE come from the host. No kernel
+ * The sampler is not among them yet; angles of RoPE come from the host. No kernel
  * sums with atomics or cuts a sum into parts that meet in an order of chance.
  *
  * Thread: the one that drives the stream. */
@@ -79,6 +79,53 @@ int lh_cuda_kv_store(lh_cuda_stream stream, const lh_kv_shape *shape,
                      const lh_cuda_kv_place *places, size_t offset, uint32_t rows, const float *keys,
                      size_t key_stride, const float *values, size_t value_stride,
                      lh_cuda_rotation rotation);
+
+/* A row of attention: its position, and where the pages of its sequence lie, arrays on the device
+ * as those of lh_kv_view. Rows whose value_pages are one array are of one sequence. */
+typedef struct lh_cuda_attention_row {
+    void *const *key_pages; /* latent attention has none */
+    void *const *value_pages;
+    uint32_t position;
+} lh_cuda_attention_row;
+
+typedef struct lh_cuda_attention_rows {
+    const lh_cuda_attention_row *rows; /* [count], on the device */
+    uint32_t count;
+    uint32_t context; /* above all their positions */
+} lh_cuda_attention_rows;
+
+/* What `attention` of kernels.h computes, for all KV heads and for rows of any sequences, each at
+ * its own position: y[rows][heads][value_dim] of q[rows][heads][key_dim], which are different
+ * arrays. sinks[heads] on the device; NULL: none. The two functions give the same bits:
+ *   lh_cuda_attention         few rows and what they have to read: a block of threads for each row,
+ *                             KV head and block of keys. scratch: 8-byte aligned, of
+ *                             lh_cuda_attention_scratch_bytes
+ *   lh_cuda_prompt_attention  rows that follow each other in one sequence, or in some, those of one
+ *                             side by side: a block of threads for 32 rows and heads */
+int lh_cuda_attention(lh_cuda_stream stream, float *y, size_t y_stride, const float *q,
+                      size_t q_stride, const lh_kv_shape *shape, uint32_t group,
+                      const lh_cuda_attention_rows *rows, uint32_t window, float scale,
+                      const float *sinks, void *scratch);
+int lh_cuda_prompt_attention(lh_cuda_stream stream, float *y, size_t y_stride, const float *q,
+                             size_t q_stride, const lh_kv_shape *shape, uint32_t group,
+                             const lh_cuda_attention_rows *rows, uint32_t window, float scale,
+                             const float *sinks);
+
+/* What `latent_attention` computes, likewise: y[rows][heads][rank] of q[rows][heads][width], width
+ * being the value_dim of the shape. */
+int lh_cuda_latent_attention(lh_cuda_stream stream, float *y, size_t y_stride, const float *q,
+                             size_t q_stride, const lh_kv_shape *shape, uint32_t rank,
+                             uint32_t heads, const lh_cuda_attention_rows *rows, float scale,
+                             void *scratch);
+int lh_cuda_latent_prompt_attention(lh_cuda_stream stream, float *y, size_t y_stride,
+                                    const float *q, size_t q_stride, const lh_kv_shape *shape,
+                                    uint32_t rank, uint32_t heads,
+                                    const lh_cuda_attention_rows *rows, float scale);
+
+/* Scratch of lh_cuda_attention, and of lh_cuda_latent_attention with its rank for value_dim and
+ * LH_ATTENTION_ALL for its window. `heads` are all query heads, `context` is that of the rows. */
+size_t lh_cuda_attention_scratch_bytes(uint32_t rows, uint32_t heads, uint32_t value_dim,
+                                       uint32_t context, uint32_t window);
 
 #ifdef __cplusplus
 }

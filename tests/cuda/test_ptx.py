@@ -35,6 +35,12 @@ LIMITS = {
     "row_products<4>": (168, 32768),  # 3 blocks
     "tile_products<1,2>": (112, 24576),  # 4 blocks
     "tile_products<4,8>": (128, 24576),  # 4 blocks
+    "attend_rows<1>": (80, 2048),  # 3 blocks of 256 threads, each of which has 32 numbers on their way
+    "attend_rows<2>": (80, 4096),
+    "attend_rows<4>": (128, 8192),  # 2 blocks
+    "attend_rows<8>": (128, 16384),
+    "combine_blocks": (56, 2048),  # 9 blocks
+    "attend_tiles": (168, 45056),  # 3 blocks: 64 sums a thread, and the next chunk on its way
     "float_products": (64, 4160),  # 4 blocks of 256 threads
 }
 ELSE = (42, 4)  # 12 blocks of 128 threads
