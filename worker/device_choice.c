@@ -53,8 +53,8 @@ lh_status lh_device_choice_make(const char *text, const char *library, lh_device
         return LH_OK;
     }
     if (!parse_number(text, &number)) {
-        return lh_fail(error, LH_ERR_INVALID, "--device: \"%s\" is none of auto, cpu, cuda and cuda:N",
-                       text);
+        return lh_fail(error, LH_ERR_INVALID,
+                       "--device: \"%s\" is none of auto, cpu, cuda and cuda:N", text);
     }
     lh_status status = open_gpu(number, library, choice, &why);
     return status == LH_OK ? LH_OK : lh_fail(error, status, "--device %s: %s", text, why.message);

@@ -304,10 +304,12 @@ static lh_status measure_speed(program *p, lh_error *error) {
 static void log_start(const program *p) {
     const lh_worker_settings *s = &p->settings;
     lh_log(LH_LOG_INFO, "worker",
-           "started version=%s name=%s site=%s device=\"%s\" isa=%s threads=%u plain=%s tls=%s metrics_port=%u "
+           "started version=%s name=%s site=%s device=\"%s\" isa=%s threads=%u plain=%s tls=%s "
+           "metrics_port=%u "
            "gateway=%s cache=%s",
-           LONGHAUL_VERSION, s->name, s->site, p->device.text, p->kernels->name, (uint32_t)s->threads, p->plain,
-           p->secure, lh_worker_metrics_port(p->metrics), s->gateway, s->cache_dir);
+           LONGHAUL_VERSION, s->name, s->site, p->device.text, p->kernels->name,
+           (uint32_t)s->threads, p->plain, p->secure, lh_worker_metrics_port(p->metrics),
+           s->gateway, s->cache_dir);
 }
 
 static lh_status check_model(program *p, lh_error *error) {

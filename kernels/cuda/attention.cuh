@@ -25,6 +25,7 @@ struct lh_attention_arguments {
     size_t q_stride;
     const lh_cuda_attention_row *rows;
     uint32_t row_count;
+    size_t page_offset;
     uint32_t kv_heads, group, key_dim, value_dim; /* value_dim: of y */
     uint32_t window;
     float scale;
@@ -47,6 +48,7 @@ static inline lh_attention_arguments lh_attention_arguments_of(float *y, size_t 
     a.q_stride = q_stride;
     a.rows = rows->rows;
     a.row_count = rows->count;
+    a.page_offset = rows->offset;
     a.kv_heads = shape->kv_heads;
     a.key_dim = shape->key_dim;
     a.value_dim = a.value_width = shape->value_dim;
@@ -116,7 +118,7 @@ __device__ inline lh_kv_row<TYPE> lh_key_at(const lh_attention_arguments &a,
                                             uint32_t position) {
     const uint32_t slot = position % LH_KV_PAGE_POSITIONS;
     const uint8_t *group =
-        (const uint8_t *)row.key_pages[position / LH_KV_PAGE_POSITIONS] +
+        (const uint8_t *)row.key_pages[position / LH_KV_PAGE_POSITIONS] + a.page_offset +
         ((size_t)kv_head * (LH_KV_PAGE_POSITIONS / LH_LANES) + slot / LH_LANES) * a.key_group_bytes;
     return {(const typename lh_kv_number<TYPE>::stored *)group + slot % LH_LANES,
             (const float *)(group + (size_t)a.key_dim * LH_LANES) + slot % LH_LANES};
@@ -129,7 +131,7 @@ __device__ inline lh_kv_row<TYPE> lh_value_at(const lh_attention_arguments &a,
                                               uint32_t position) {
     const uint32_t slot = position % LH_KV_PAGE_POSITIONS;
     const uint8_t *values = (const uint8_t *)row.value_pages[position / LH_KV_PAGE_POSITIONS] +
-                            kv_head * a.value_head_bytes;
+                            a.page_offset + kv_head * a.value_head_bytes;
     return {(const typename lh_kv_number<TYPE>::stored *)values + (size_t)slot * a.value_width,
             (const float *)(values + (size_t)a.value_width * LH_KV_PAGE_POSITIONS) +
                 slot * a.value_blocks};

@@ -76,8 +76,8 @@ typedef struct lh_cuda_rotation {
  * values[rows][kv_heads][value_dim] (row strides given) to places[rows], `offset` bytes further: what
  * `rope` and `kv_store` write. The rows may be of any sequences, no two of one position. */
 int lh_cuda_kv_store(lh_cuda_stream stream, const lh_kv_shape *shape,
-                     const lh_cuda_kv_place *places, size_t offset, uint32_t rows, const float *keys,
-                     size_t key_stride, const float *values, size_t value_stride,
+                     const lh_cuda_kv_place *places, size_t offset, uint32_t rows,
+                     const float *keys, size_t key_stride, const float *values, size_t value_stride,
                      lh_cuda_rotation rotation);
 
 /* A row of attention: its position, and where the pages of its sequence lie, arrays on the device
@@ -92,6 +92,7 @@ typedef struct lh_cuda_attention_rows {
     const lh_cuda_attention_row *rows; /* [count], on the device */
     uint32_t count;
     uint32_t context; /* above all their positions */
+    size_t offset;    /* of the layer's part of a page, from each page's address */
 } lh_cuda_attention_rows;
 
 /* What `attention` of kernels.h computes, for all KV heads and for rows of any sequences, each at

@@ -19,8 +19,7 @@ int describe(int device, lh_cuda_facts *facts) {
     if (error != cudaSuccess)
         return (int)error;
     *facts = {};
-    snprintf(facts->name, sizeof facts->name, "%.*s", (int)sizeof facts->name - 1,
-             properties.name);
+    snprintf(facts->name, sizeof facts->name, "%.*s", (int)sizeof facts->name - 1, properties.name);
     facts->major = (uint32_t)properties.major;
     facts->minor = (uint32_t)properties.minor;
     facts->multiprocessors = (uint32_t)properties.multiProcessorCount;
@@ -118,13 +117,27 @@ int clear(lh_cuda_stream stream, void *to, size_t bytes) {
 }
 
 #define X(name) lh_cuda_##name,
-const lh_cuda_plugin plugin = {LH_CUDA_PLUGIN_VERSION, count_devices,  describe,
-                               use,                    error_text,     memory_info,
-                               allocate,               release,        allocate_host,
-                               release_host,           create_stream,  destroy_stream,
-                               finish_stream,          create_event,   destroy_event,
-                               record,                 wait_for,       finish_event,
-                               milliseconds,           copy,           clear,
+const lh_cuda_plugin plugin = {LH_CUDA_PLUGIN_VERSION,
+                               count_devices,
+                               describe,
+                               use,
+                               error_text,
+                               memory_info,
+                               allocate,
+                               release,
+                               allocate_host,
+                               release_host,
+                               create_stream,
+                               destroy_stream,
+                               finish_stream,
+                               create_event,
+                               destroy_event,
+                               record,
+                               wait_for,
+                               finish_event,
+                               milliseconds,
+                               copy,
+                               clear,
                                LH_CUDA_KERNELS(X)};
 #undef X
 

@@ -37,8 +37,8 @@ static void store_emulated(const lh_kv_view *view, const rows_of_kv *r) {
         places[row] = (lh_cuda_kv_place){view->key_pages[page], view->value_pages[page], position};
     }
     const lh_cuda_rotation rotation = {r->rotated, r->interleaved, r->cosine, r->sine};
-    assert_int_equal(lh_cuda_kv_store(NULL, &view->shape, places, 0, r->rows, r->keys, r->key_stride,
-                                      r->values, r->value_stride, rotation),
+    assert_int_equal(lh_cuda_kv_store(NULL, &view->shape, places, 0, r->rows, r->keys,
+                                      r->key_stride, r->values, r->value_stride, rotation),
                      0);
     free(places);
 }

@@ -30,7 +30,8 @@
 #define BATCH_MAX 1024u
 
 typedef struct flags {
-    const char *model, *rows, *chunks, *batch, *slowdown, *isa, *activations, *kv_type, *device, *cuda_library;
+    const char *model, *rows, *chunks, *batch, *slowdown, *isa, *activations, *kv_type, *device,
+        *cuda_library;
     int64_t kv_bytes, first, last, repeats, steps, threads, others_bytes;
 } flags;
 

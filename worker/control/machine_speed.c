@@ -15,15 +15,17 @@
 #define TYPE         LH_DTYPE_Q4_0
 #define PROMPT_COUNT 4u  /* matrices that the rows of a prompt meet */
 #define TOKEN_COUNT  28u /* matrices that a row alone meets */
+/* A device that takes longer for a row is none that idles: what was measured first counts. */
+#define SLOW_US 1000.0
 /* Of a matrix, and rows of a prompt: on processors, and on a device, which smaller ones would leave
  * idle most of the time. */
 #define SIDE               1024u
 #define PROMPT_ROWS        32u
 #define DEVICE_SIDE        4096u
 #define DEVICE_PROMPT_ROWS 256u
-#define ROUNDS       5u
-#define REPEATS      4u /* in a round: the first ones bring the weights into the caches */
-#define PAUSE_US     12000u
+#define ROUNDS             5u
+#define REPEATS            4u /* in a round: the first ones bring the weights into the caches */
+#define PAUSE_US           12000u
 /* No more rounds when so much is spent: a machine on which it is, is slow enough for some to tell.
  */
 #define BUDGET_US 200000.0
@@ -52,19 +54,17 @@ static void *allocate(const trial *t, size_t bytes, size_t count, int fill) {
     return memory;
 }
 
-static lh_status prepare(trial *t, lh_error *error) {
+static lh_status prepare(trial *t, uint32_t side, uint32_t prompt_rows, lh_error *error) {
     lh_activation_kind kind = t->compute->activations;
-    bool is_host = t->compute->ops->is_host;
-    t->side = is_host ? SIDE : DEVICE_SIDE;
-    t->prompt_rows = is_host ? PROMPT_ROWS : DEVICE_PROMPT_ROWS;
-    t->matrix_bytes = lh_matrix_bytes(TYPE, t->side, t->side);
+    t->side = side;
+    t->prompt_rows = prompt_rows;
+    t->matrix_bytes = lh_matrix_bytes(TYPE, side, side);
     t->weights = allocate(t, t->matrix_bytes, TOKEN_COUNT, 0x3c); /* scales of about one */
     /* floats of about a hundredth */
     t->x = allocate(t, sizeof(float) * t->prompt_rows * t->side, 1, 0x3c);
     t->y = allocate(t, sizeof(float) * t->prompt_rows * lh_row_stride(t->side), 1, 0);
     t->packed.width = t->side;
-    t->packed.data[kind] =
-        allocate(t, lh_activations_bytes(kind, t->prompt_rows, t->side), 1, 0);
+    t->packed.data[kind] = allocate(t, lh_activations_bytes(kind, t->prompt_rows, t->side), 1, 0);
     bool is_there = t->weights && t->x && t->y && t->packed.data[kind];
     return is_there ? LH_OK
                     : lh_fail(error, LH_ERR_NO_MEMORY, "no memory to measure the machine's speed");
@@ -97,7 +97,7 @@ typedef struct work {
 /* Returns what it took. */
 static double repeat(const trial *t, const lh_core_clock *clock, work *w) {
     double spent_us = 0;
-    for (uint32_t i = 0; i < REPEATS; i++) {
+    for (uint32_t i = 0; i < REPEATS && spent_us < BUDGET_US; i++) {
         int64_t begin_us = lh_core_clock_us(clock);
         run(t, w->rows, w->count);
         double us = fmax((double)(lh_core_clock_us(clock) - begin_us), TICK_US);
@@ -123,11 +123,11 @@ static void measure(const trial *t, const lh_core_clock *clock, lh_machine_speed
     *speed = (lh_machine_speed){.prompt_us = cost_us(t, &prompt), .token_us = cost_us(t, &token)};
 }
 
-lh_status lh_machine_speed_measure(const lh_compute *compute, lh_machine_speed *speed,
-                                   lh_error *error) {
+static lh_status measure_with(const lh_compute *compute, uint32_t side, uint32_t prompt_rows,
+                              lh_machine_speed *speed, lh_error *error) {
     trial t = {.compute = compute};
     lh_core_clock clock;
-    lh_status status = prepare(&t, error);
+    lh_status status = prepare(&t, side, prompt_rows, error);
     if (status == LH_OK) {
         lh_core_clock_open(&clock, lh_thread_pool_slowdown(compute->pool));
         measure(&t, &clock, speed);
@@ -136,4 +136,12 @@ lh_status lh_machine_speed_measure(const lh_compute *compute, lh_machine_speed *
     }
     clean_up(&t);
     return status;
+}
+
+lh_status lh_machine_speed_measure(const lh_compute *compute, lh_machine_speed *speed,
+                                   lh_error *error) {
+    lh_status status = measure_with(compute, SIDE, PROMPT_ROWS, speed, error);
+    if (status != LH_OK || compute->ops->is_host || speed->token_us > SLOW_US)
+        return status;
+    return measure_with(compute, DEVICE_SIDE, DEVICE_PROMPT_ROWS, speed, error);
 }

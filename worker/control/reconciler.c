@@ -413,7 +413,8 @@ static void fill_report(void *context, lh_worker_report *report) {
                                  .version = LONGHAUL_VERSION,
                                  .leaving = reconciler->departure.is_leaving};
     snprintf(report->site, sizeof report->site, "%s", options->site);
-    snprintf(report->isa, sizeof report->isa, "%s", options->job.kernels->name);
+    snprintf(report->isa, sizeof report->isa, "%s",
+             options->job.device ? options->job.device->name : options->job.kernels->name);
     snprintf(report->plain_address, sizeof report->plain_address, "%s", options->address_plain);
     snprintf(report->tls_address, sizeof report->tls_address, "%s", options->address_tls);
     if (options->trust)

@@ -104,8 +104,8 @@ template <typename T> T shuffle_of(uint32_t mask, T value, uint32_t source_lane)
 
 template <typename... P, typename... A>
 int lh_launch(void (*kernel)(P...), dim3 grid, dim3 block, cudaStream_t stream, A... arguments) {
-    emulation::enqueue(
-        stream, [=] { emulation::run_grid(grid, block, [=] { kernel(arguments...); }); });
+    emulation::enqueue(stream,
+                       [=] { emulation::run_grid(grid, block, [=] { kernel(arguments...); }); });
     return 0;
 }
 

@@ -22,8 +22,9 @@ static void store_kv(const lh_kv_view *view, uint32_t first, uint32_t rows, cons
         places.push_back({view->key_pages ? view->key_pages[page] : nullptr,
                           view->value_pages[page], first + row});
     }
-    const int error = lh_cuda_kv_store(nullptr, &view->shape, places.data(), 0, rows, keys, key_stride,
-                                       values, value_stride, {0, false, nullptr, nullptr});
+    const int error =
+        lh_cuda_kv_store(nullptr, &view->shape, places.data(), 0, rows, keys, key_stride, values,
+                         value_stride, {0, false, nullptr, nullptr});
     emulation::check(error == 0, "a kernel was not launched");
 }
 

@@ -11,10 +11,10 @@ typedef enum shard_order { SHARDS_ASCENDING, SHARDS_DESCENDING, SHARDS_CUT_AND_M
 typedef struct stage_chain_options {
     uint32_t stages, column_shards, threads;
     uint32_t rows_max;
-    uint32_t context;               /* 0: the model's */
-    size_t kv_bytes;                /* of one stage */
-    const char *isa;                /* NULL: the best */
-    const lh_device *device;        /* of stage number device_stage alone, or of all */
+    uint32_t context;        /* 0: the model's */
+    size_t kv_bytes;         /* of one stage */
+    const char *isa;         /* NULL: the best */
+    const lh_device *device; /* of stage number device_stage alone, or of all */
     uint32_t device_stage;
     bool is_device_everywhere;
     lh_activation_kind activations; /* Q16, or else Q8 */

@@ -11,16 +11,18 @@
 static lh_status check(const lh_cuda_plugin *plugin, int number, int error_number, int count,
                        lh_error *error) {
     if (error_number != 0) {
-        return lh_fail(error, LH_ERR_UNSUPPORTED,
-                       "CUDA does not start: %s (is NVIDIA's driver %s or newer there, and may this "
-                       "user open /dev/nvidia*? nvidia-smi tells)",
-                       plugin->error_text(error_number), DRIVER_MIN);
+        return lh_fail(
+            error, LH_ERR_UNSUPPORTED,
+            "CUDA does not start: %s (is NVIDIA's driver %s or newer there, and may this "
+            "user open /dev/nvidia*? nvidia-smi tells)",
+            plugin->error_text(error_number), DRIVER_MIN);
     }
     if (count == 0)
         return lh_fail(error, LH_ERR_UNSUPPORTED, "the driver knows of no GPU");
     if (number >= count) {
-        return lh_fail(error, LH_ERR_UNSUPPORTED, "there is no GPU %d: the driver knows of %d, 0-%d",
-                       number, count, count - 1);
+        return lh_fail(error, LH_ERR_UNSUPPORTED,
+                       "there is no GPU %d: the driver knows of %d, 0-%d", number, count,
+                       count - 1);
     }
     return LH_OK;
 }

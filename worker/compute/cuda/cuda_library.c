@@ -53,8 +53,9 @@ lh_status lh_cuda_library_open(const char *path, const lh_cuda_plugin **plugin, 
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++)
         if (open_file(places[i], &library, &status, error))
             return status == LH_OK ? check(library, places[i], plugin, error) : status;
-    return lh_fail(error, LH_ERR_NOT_FOUND,
-                   "%s is neither beside the worker nor among the system's libraries: it comes with "
-                   "a build that found a CUDA toolkit (deploy/cuda-toolkit)",
-                   LH_CUDA_LIBRARY);
+    return lh_fail(
+        error, LH_ERR_NOT_FOUND,
+        "%s is neither beside the worker nor among the system's libraries: it comes with "
+        "a build that found a CUDA toolkit (deploy/cuda-toolkit)",
+        LH_CUDA_LIBRARY);
 }

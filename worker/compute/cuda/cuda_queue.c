@@ -218,9 +218,8 @@ static void send(const lh_compute *compute, uint32_t number, const lh_outgoing *
     size_t bytes = (outgoing->columns.end - outgoing->columns.begin) * sizeof(float);
     ASK(queue, record, queue->computed, queue->compute);
     ASK(queue, wait_for, queue->outgoing, queue->computed);
-    ASK(queue, copy, queue->outgoing, outgoing->host, bytes,
-        outgoing->h + outgoing->columns.begin, outgoing->width * sizeof(float), bytes,
-        outgoing->rows);
+    ASK(queue, copy, queue->outgoing, outgoing->host, bytes, outgoing->h + outgoing->columns.begin,
+        outgoing->width * sizeof(float), bytes, outgoing->rows);
     ASK(queue, record, queue->sent[number], queue->outgoing);
 }
 
@@ -247,9 +246,8 @@ static lh_activations rows_of(const lh_packed *packed, lh_activation_kind kind, 
                             (char *)packed->data[kind] + offset};
 }
 
-static void pack(const lh_compute *compute, const lh_packed *packed, uint32_t rows,
-                 lh_span columns, const float *x, size_t stride, const float *gain,
-                 float *squares) {
+static void pack(const lh_compute *compute, const lh_packed *packed, uint32_t rows, lh_span columns,
+                 const float *x, size_t stride, const float *gain, float *squares) {
     lh_cuda_queue *queue = queue_of(compute);
     for (unsigned kind = 0; kind < LH_ACTIVATION_KINDS; kind++) {
         if (!packed->data[kind])
@@ -274,9 +272,8 @@ static void scale_all(const lh_compute *compute, float *y, size_t stride, uint32
 
 static void multiply(lh_cuda_queue *queue, const lh_compute *compute, const lh_product *product,
                      const lh_packed *packed, lh_span in, bool continues, const float *scale) {
-    const lh_activations x =
-        rows_of(packed, lh_activation_kind_for(product->matrix.dtype, compute->activations),
-                product->rows);
+    const lh_activations x = rows_of(
+        packed, lh_activation_kind_for(product->matrix.dtype, compute->activations), product->rows);
     float *y = product->y + product->rows.begin * product->stride;
     ASK(queue, matmul, queue->compute, y, product->stride, &x, &product->matrix, in, product->out,
         continues);
@@ -462,4 +459,4 @@ static int64_t free_bytes(const lh_device *base) {
     return lh_cuda_device_memory(device, &bytes, NULL) == LH_OK ? (int64_t)bytes : -1;
 }
 
-const lh_device lh_cuda_queue_device = {&cuda_ops, open_queue, close_queue, free_bytes};
+const lh_device lh_cuda_queue_device = {"cuda", &cuda_ops, open_queue, close_queue, free_bytes};

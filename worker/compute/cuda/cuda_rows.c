@@ -72,18 +72,18 @@ static void fill_rows(lh_cuda_rows *rows, const lh_position_run *runs, uint32_t 
         for (uint32_t j = 0; j < runs[i].rows; j++) {
             uint32_t position = runs[i].first_position + j, row = runs[i].first_row + j,
                      page = position / LH_KV_PAGE_POSITIONS;
-            places[row] = (lh_cuda_kv_place){view->key_pages[page], view->value_pages[page],
-                                             position};
-            list[row] = (lh_cuda_attention_row){(void *const *)at, (void *const *)at + pages,
-                                                position};
+            places[row] =
+                (lh_cuda_kv_place){view->key_pages[page], view->value_pages[page], position};
+            list[row] =
+                (lh_cuda_attention_row){(void *const *)at, (void *const *)at + pages, position};
             rows->count = row + 1 > rows->count ? row + 1 : rows->count;
             rows->context = position + 1 > rows->context ? position + 1 : rows->context;
         }
     }
 }
 
-int lh_cuda_rows_fill(lh_cuda_rows *rows, const lh_cuda_plugin *plugin,
-                      const lh_position_run *runs, uint32_t count) {
+int lh_cuda_rows_fill(lh_cuda_rows *rows, const lh_cuda_plugin *plugin, const lh_position_run *runs,
+                      uint32_t count) {
     size_t head = head_bytes(rows->rows_max), addresses = addresses_of(runs, count),
            bytes = head + addresses * sizeof(void *);
     int error = reserve(rows, plugin, bytes > rows->bytes ? bytes + bytes / 2 : bytes);

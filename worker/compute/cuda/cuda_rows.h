@@ -25,8 +25,8 @@ int lh_cuda_rows_init(lh_cuda_rows *rows, const lh_cuda_plugin *plugin, uint32_t
 void lh_cuda_rows_reset(lh_cuda_rows *rows, const lh_cuda_plugin *plugin);
 /* Fills `host`, with what follows from `memory`, to which it is to be copied: used_bytes. 0, or the
  * runtime's error, as it may have to grow. */
-int lh_cuda_rows_fill(lh_cuda_rows *rows, const lh_cuda_plugin *plugin,
-                      const lh_position_run *runs, uint32_t count);
+int lh_cuda_rows_fill(lh_cuda_rows *rows, const lh_cuda_plugin *plugin, const lh_position_run *runs,
+                      uint32_t count);
 
 const lh_cuda_kv_place *lh_cuda_rows_places(const lh_cuda_rows *rows);
 lh_cuda_attention_rows lh_cuda_rows_of_attention(const lh_cuda_rows *rows, size_t offset);

@@ -114,10 +114,9 @@ lh_status lh_scratch_init(lh_scratch *scratch, const lh_model_config *config,
                           const lh_parameters *weights, const lh_compute *compute, uint32_t rows,
                           uint32_t threads, lh_error *error) {
     *scratch = (lh_scratch){0};
-    bool complete = config->latent.rank > 0
-                        ? lh_latent_init(&scratch->latent, config, weights, compute, rows, threads,
-                                         NULL) == LH_OK
-                        : attention_init(&scratch->attention, config, threads);
+    bool complete = config->latent.rank > 0 ? lh_latent_init(&scratch->latent, config, weights,
+                                                             compute, rows, threads, NULL) == LH_OK
+                                            : attention_init(&scratch->attention, config, threads);
     for (uint32_t i = 0; i < weights->layer_count && complete; i++) {
         const lh_layer *layer = &weights->layers[i];
         complete = lh_packed_add(compute, &scratch->attended_packed, &layer->attn_output, rows);

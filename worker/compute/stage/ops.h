@@ -22,6 +22,7 @@ typedef struct lh_ops lh_ops;
 /* Something else than the host's CPUs to compute on; the first member of what it is. */
 typedef struct lh_device lh_device;
 struct lh_device {
+    const char *name; /* told instead of an instruction set: "cuda" */
     const lh_ops *ops;
     /* What one stage asks of it, for steps of so many rows; for lh_compute. config NULL: products
      * alone. LH_ERR_UNSUPPORTED: it does not compute such a model; LH_ERR_NO_MEMORY, LH_ERR_UNAVAILABLE. */

@@ -110,9 +110,9 @@ lh_status lh_stage_create(const lh_gguf *gguf, const lh_model_config *config,
         status = lh_device_open(options->device, config, options->rows_max,
                                 &stage->resources.compute, error);
     if (status == LH_OK)
-        status =
-        lh_parameters_load(gguf, config, options->range, stage->options.context, source,
-                           &stage->resources.compute, &progress, &stage->resources.weights, error);
+        status = lh_parameters_load(gguf, config, options->range, stage->options.context, source,
+                                    &stage->resources.compute, &progress, &stage->resources.weights,
+                                    error);
     if (status == LH_OK)
         status = make_state(stage, error);
     if (status != LH_OK) {

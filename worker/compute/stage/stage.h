@@ -44,7 +44,7 @@ typedef struct lh_stage_options {
     uint32_t steps_max;
     lh_activation_kind activations; /* as quantized matrices read them: Q16, or else Q8 */
     const lh_kernels *kernels;
-    lh_thread_pool *pool; /* outlives the stage */
+    lh_thread_pool *pool;    /* outlives the stage */
     const lh_device *device; /* likewise; NULL: the host's CPUs */
 } lh_stage_options;
 

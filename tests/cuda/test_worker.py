@@ -1,0 +1,111 @@
+"""Workers that compute on a GPU, an emulated one (tests/cuda/emulation), by the real programs: a chain with one beside workers on processors
+gives the same answer, also when it is killed while it streams; and one that has no GPU says what is missing."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+import urllib.request
+
+from gguf import GGMLQuantizationType as Type
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "tests" / "truth"), str(ROOT / "tests" / "system")]
+from fleet import Fleet  # noqa: E402
+from programs import build_folder, run_tests  # noqa: E402
+from small_model import MODELS, Writer  # noqa: E402
+
+EMULATED = build_folder() / "tests" / "longhaul-cuda-emulated.so"
+WORKER = build_folder() / "longhaul-worker"
+BODY = {"prompt": "We the People", "temperature": 0.8, "seed": 3, "logprobs": 2, "ignore_eos": True}
+
+
+def on_gpu():
+    return [WORKER, "--device", "cuda", "--cuda-library", EMULATED]
+
+
+def post(fleet, **more):
+    request = urllib.request.Request(fleet.url + "/v1/completions", json.dumps(dict(BODY, **more)).encode(), {"Content-Type": "application/json"})
+    return urllib.request.urlopen(request)
+
+
+def ask(fleet):
+    with post(fleet, max_tokens=12) as answer:
+        choice = json.load(answer)["choices"][0]
+    return choice["text"], choice["logprobs"], fleet.drawn()
+
+
+class Chains(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.model = pathlib.Path(cls.folder.name) / "model.gguf"
+        architecture, _, keys, has = MODELS["llama"]
+        Writer(cls.model, 1, Type.Q8_0).write(architecture, 6, keys, has)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def fleet(self, workers, **extra):
+        flags = ["--logits-digest", "--wire", "f32", "--workers", str(min(workers, 2))]
+        return Fleet(workers, gateway_flags=flags, worker_flags=["--kv-bytes", "4M"], model=str(self.model), **extra)
+
+    def test_one_answer(self):
+        with self.fleet(1) as fleet:
+            expected = ask(fleet)
+        for place in (0, 1):
+            with self.subTest(place=place), self.fleet(2, worker_programs={place: on_gpu()}) as fleet:
+                self.assertIn("cuda", [worker["isa"] for worker in fleet.fleet_state()["workers"]])
+                self.assertEqual(ask(fleet), expected)
+
+    def test_one_is_killed_while_it_streams(self):
+        with self.fleet(1) as fleet, post(fleet, max_tokens=60) as answer:
+            expected = json.load(answer)["choices"][0]["text"]
+        with self.fleet(3, worker_programs={0: on_gpu()}) as fleet:
+            pieces = []
+            with post(fleet, max_tokens=60, stream=True) as answer:
+                for line in answer:
+                    if line.startswith(b"data: {"):
+                        pieces += [choice["text"] for choice in json.loads(line[6:])["choices"]]
+                        if len(pieces) == 5:
+                            fleet.workers[0].process.kill()
+            self.assertEqual("".join(pieces), expected)
+
+
+class Refusals(unittest.TestCase):
+    def refused(self, *flags):
+        with tempfile.TemporaryDirectory() as folder:
+            done = subprocess.run([WORKER, "--state-dir", folder, "--cache-dir", folder, "--gateway", "http://127.0.0.1:1", *flags],
+                                  capture_output=True, text=True, timeout=60, check=False)
+        self.assertNotEqual(done.returncode, 0)
+        return done.stdout + done.stderr
+
+    def test_no_library(self):
+        self.assertIn("--device cuda: there is no file /nowhere/kernels.so", self.refused("--device", "cuda", "--cuda-library", "/nowhere/kernels.so"))
+
+    def test_another_library(self):
+        with tempfile.NamedTemporaryFile(suffix=".so") as file:
+            file.write(b"no library")
+            file.flush()
+            self.assertIn("cannot be opened", self.refused("--device", "cuda", "--cuda-library", file.name))
+
+    def test_no_such_gpu(self):
+        self.assertIn("there is no GPU 3: the driver knows of 1, 0-0", self.refused("--device", "cuda:3", "--cuda-library", EMULATED))
+
+    def test_no_such_device(self):
+        for name in ("gpu", "cuda:", "cuda:x", "cuda:1x", "cuda:999"):
+            self.assertIn(f'--device: "{name}" is none of auto, cpu, cuda and cuda:N', self.refused("--device", name))
+
+    def test_no_driver(self):
+        real = build_folder() / "longhaul-cuda.so"
+        if not real.exists() or pathlib.Path("/dev/nvidiactl").exists():
+            self.skipTest("no toolkit has made the library, or there is a GPU")
+        self.assertRegex(self.refused("--device", "cuda", "--cuda-library", real), "CUDA does not start: .*nvidia-smi tells")
+
+
+if __name__ == "__main__":
+    run_tests(sys.modules[__name__])
