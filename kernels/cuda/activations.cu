@@ -41,21 +41,24 @@ __device__ void store_block(lh_q8_block *block, lh_quantized mine, uint32_t lane
     }
 }
 
+/* 32 columns of a row, by a warp; v: the lane's own. */
+__device__ void pack_block(const pack_arguments &a, uint32_t row, uint32_t column, float v) {
+    lh_q8_block *block = (lh_q8_block *)a.data +
+                         ((size_t)row * (a.width / LH_BLOCK) + column / LH_BLOCK) * a.parts;
+    const uint32_t lane = threadIdx.x % 32;
+    const lh_quantized first = lh_quantize(v);
+    store_block(block, first, lane);
+    if (a.parts == 2)
+        store_block(block + 1, lh_quantize(lh_fma(-first.d, (float)first.q, v)), lane);
+}
+
 /* A warp for each 32 columns. */
 __global__ void __launch_bounds__(LH_BLOCK_THREADS) pack_quants(pack_arguments a) {
-    const uint32_t lane = threadIdx.x % 32;
     const uint32_t column = a.columns.begin + blockIdx.x * LH_BLOCK_THREADS + threadIdx.x / 32 * 32;
     if (column >= a.columns.end)
         return;
-    for (uint32_t row = blockIdx.y; row < a.rows; row += gridDim.y) {
-        lh_q8_block *block = (lh_q8_block *)a.data +
-                             ((size_t)row * (a.width / LH_BLOCK) + column / LH_BLOCK) * a.parts;
-        const float v = gained(a, row, column + lane);
-        const lh_quantized first = lh_quantize(v);
-        store_block(block, first, lane);
-        if (a.parts == 2)
-            store_block(block + 1, lh_quantize(lh_fma(-first.d, (float)first.q, v)), lane);
-    }
+    for (uint32_t row = blockIdx.y; row < a.rows; row += gridDim.y)
+        pack_block(a, row, column, gained(a, row, column + threadIdx.x % 32));
 }
 
 __global__ void __launch_bounds__(LH_BLOCK_THREADS) pack_floats(pack_arguments a) {
@@ -66,19 +69,71 @@ __global__ void __launch_bounds__(LH_BLOCK_THREADS) pack_floats(pack_arguments a
         ((float *)a.data)[(size_t)row * a.width + column] = gained(a, row, column);
 }
 
-/* A thread for each lane of each row: a chain over the columns of that lane. */
-__global__ void __launch_bounds__(LH_BLOCK_THREADS)
-    sum_squares(float *squares, uint32_t rows, lh_span columns, const float *x, size_t stride) {
-    const uint32_t row = (blockIdx.x * LH_BLOCK_THREADS + threadIdx.x) / LH_LANES,
-                   lane = threadIdx.x % LH_LANES;
-    if (row >= rows)
-        return;
-    float sum = squares[row * LH_LANES + lane];
-    for (uint32_t c = columns.begin + lane; c < columns.end; c += LH_LANES) {
-        const float v = x[row * stride + c];
-        sum = lh_fma(v, v, sum);
+/* ---- With the sum of squares ---- */
+
+const uint32_t NORM_THREADS = 256, NORM_COLUMNS = 1024;
+
+struct norm_arguments {
+    pack_arguments pack;
+    float *squares, *scale; /* scale: once the columns end the row; NULL: never */
+    float epsilon;
+    bool continues;
+};
+
+struct norm_state {
+    float x[2][NORM_COLUMNS];
+};
+
+/* A block of threads for each row: all of them pack its columns, 1024 at a time, and leave them in
+ * shared memory, where the 16 lanes of the first warp go on with their chains while the others are
+ * at the next ones. */
+__global__ void __launch_bounds__(NORM_THREADS) norm_rows(norm_arguments n) {
+    LH_SHARED(norm_state, state);
+    const pack_arguments &a = n.pack;
+    const uint32_t row = blockIdx.x, self = threadIdx.x, lane = self % LH_LANES;
+    const bool is_float = a.parts == 0;
+    float *squares = n.squares + (size_t)row * LH_LANES;
+    float sum = n.continues && self < LH_LANES ? squares[lane] : 0.0f;
+    uint32_t buffer = 0;
+    for (uint32_t begin = a.columns.begin; begin < a.columns.end; begin += NORM_COLUMNS) {
+        const uint32_t left = a.columns.end - begin;
+        const uint32_t count = left < NORM_COLUMNS ? left : NORM_COLUMNS;
+#pragma unroll
+        for (uint32_t i = self; i < NORM_COLUMNS; i += NORM_THREADS) {
+            const bool is_there = i < count;
+            const uint32_t c = begin + i;
+            const float x = is_there ? a.x[row * a.stride + c] : 0.0f;
+            const float v = is_there && a.gain ? x * a.gain[c] : x;
+            state.x[buffer][i] = x;
+            if (is_float && is_there)
+                ((float *)a.data)[(size_t)row * a.width + c] = v;
+            if (!is_float && i / 32 * 32 < count)
+                pack_block(a, row, begin + i / 32 * 32, v);
+        }
+        __syncthreads();
+        if (self < LH_LANES) {
+#pragma unroll 8
+            for (uint32_t i = lane; i < count; i += LH_LANES)
+                sum = lh_fma(state.x[buffer][i], state.x[buffer][i], sum);
+        }
+        buffer = 1 - buffer;
     }
-    squares[row * LH_LANES + lane] = sum;
+    if (self < 32) {
+        const float all = lh_lane_sum(sum);
+        if (self < LH_LANES)
+            squares[lane] = sum;
+        if (self == 0 && n.scale && a.columns.end == a.width)
+            n.scale[row] = 1.0f / sqrtf(all / (float)a.width + n.epsilon);
+    }
+}
+
+pack_arguments pack_arguments_of(const lh_activations *packed, lh_span columns, const float *x,
+                                 size_t stride, const float *gain) {
+    const bool is_float = packed->kind == LH_ACTIVATION_F32;
+    return {packed->data,  packed->rows,
+            packed->width, is_float ? 0 : lh_activations_parts(packed->kind),
+            columns,       x,
+            stride,        gain};
 }
 
 } // namespace
@@ -87,17 +142,21 @@ int lh_cuda_pack_activations(lh_cuda_stream stream, const lh_activations *packed
                              const float *x, size_t stride, const float *gain, float *squares) {
     if (packed->rows == 0 || lh_is_empty(columns))
         return 0;
-    const bool is_float = packed->kind == LH_ACTIVATION_F32;
-    const pack_arguments a = {packed->data,  packed->rows,
-                              packed->width, is_float ? 0 : lh_activations_parts(packed->kind),
-                              columns,       x,
-                              stride,        gain};
+    const pack_arguments a = pack_arguments_of(packed, columns, x, stride, gain);
+    if (squares)
+        return lh_launch(norm_rows, packed->rows, NORM_THREADS, stream,
+                         norm_arguments{a, squares, nullptr, 0, true});
     const dim3 grid(lh_blocks_for(columns.end - columns.begin, LH_BLOCK_THREADS),
                     lh_grid_rows(packed->rows));
-    const int error =
-        lh_launch(is_float ? pack_floats : pack_quants, grid, LH_BLOCK_THREADS, stream, a);
-    if (error || !squares)
-        return error;
-    return lh_launch(sum_squares, lh_blocks_for(packed->rows, LH_BLOCK_THREADS / LH_LANES),
-                     LH_BLOCK_THREADS, stream, squares, packed->rows, columns, x, stride);
+    return lh_launch(a.parts == 0 ? pack_floats : pack_quants, grid, LH_BLOCK_THREADS, stream, a);
+}
+
+int lh_cuda_norm_activations(lh_cuda_stream stream, const lh_activations *packed, lh_span columns,
+                             const float *x, size_t stride, const float *gain, float *squares,
+                             float *scale, float epsilon) {
+    if (packed->rows == 0 || lh_is_empty(columns))
+        return 0;
+    const pack_arguments a = pack_arguments_of(packed, columns, x, stride, gain);
+    return lh_launch(norm_rows, packed->rows, NORM_THREADS, stream,
+                     norm_arguments{a, squares, scale, epsilon, columns.begin > 0});
 }

@@ -23,6 +23,11 @@ typedef struct CUstream_st *lh_cuda_stream;
 
 int lh_cuda_pack_activations(lh_cuda_stream stream, const lh_activations *packed, lh_span columns,
                              const float *x, size_t stride, const float *gain, float *squares);
+/* pack_activations with the sum of squares, which starts from zero where the columns do; and where
+ * they end the row, rms_scale. */
+int lh_cuda_norm_activations(lh_cuda_stream stream, const lh_activations *packed, lh_span columns,
+                             const float *x, size_t stride, const float *gain, float *squares,
+                             float *scale, float epsilon);
 int lh_cuda_rms_scale(lh_cuda_stream stream, float *scale, const float *squares, uint32_t rows,
                       uint32_t width, float epsilon);
 /* Of few rows each block of weights is read once; of more, tiles of 64 rows are multiplied by

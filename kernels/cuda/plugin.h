@@ -36,7 +36,7 @@ typedef struct lh_cuda_facts {
 /* The functions of cuda_kernels.h, without their prefix. */
 #define LH_CUDA_KERNELS(X)                                                                         \
     X(pack_activations)                                                                            \
-    X(rms_scale)                                                                                   \
+    X(norm_activations)                                                                            \
     X(matmul)                                                                                      \
     X(scale_rows)                                                                                  \
     X(scale_add_rows)                                                                              \

@@ -116,7 +116,7 @@ static void free_batch(batch *b) {
 
 static void attend(const batch *b, float *y, bool as_prompt) {
     const uint32_t heads = b->shape.kv_heads * b->group;
-    const lh_cuda_attention_rows rows = {b->row, b->rows, b->context};
+    const lh_cuda_attention_rows rows = {b->row, b->rows, b->context, 0};
     const size_t bytes =
         lh_cuda_attention_scratch_bytes(b->rows, heads, b->value_dim, b->context, b->window);
     void *scratch = test_alloc(bytes);

@@ -35,6 +35,7 @@ BEYOND = 290
 
 
 def same(title, path, rows, common, besides):
+    common = ["--kv-bytes", "16M", *common]
     tokens = np.random.default_rng(6).integers(0, VOCABULARY, rows)
     expected = longhaul_logits(path, tokens, *common)
     logits = longhaul_logits(path, tokens, *common, *besides, *GPU)
@@ -51,7 +52,7 @@ def is_computed(path):
     """False where the GPU refuses the model, which it must say in words."""
     tokens = pathlib.Path(path).with_suffix(".tokens")
     tokens.write_text("1")
-    command = [BUILD / "tests" / "logits", "--model", path, "--tokens", tokens, *GPU]
+    command = [BUILD / "tests" / "logits", "--model", path, "--tokens", tokens, "--kv-bytes", "16M", *GPU]
     asked = subprocess.run(command, capture_output=True, text=True, check=False)
     if asked.returncode and "on processors alone so far" not in asked.stderr:
         sys.exit(asked.stderr)

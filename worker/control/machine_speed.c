@@ -80,7 +80,7 @@ static void clean_up(trial *t) {
 
 static void run(const trial *t, uint32_t rows, uint32_t count) {
     lh_span all = {0, t->side};
-    t->compute->ops->pack(t->compute, &t->packed, rows, all, t->x, t->side, NULL, NULL);
+    t->compute->ops->pack(t->compute, &t->packed, rows, all, t->x, t->side, NULL);
     for (uint32_t i = 0; i < count; i++) {
         lh_matrix matrix = {TYPE, t->side, t->side, t->weights + i * t->matrix_bytes};
         lh_product product = {matrix, t->y, lh_row_stride(t->side), all, {0, rows}, NULL};

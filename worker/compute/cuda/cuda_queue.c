@@ -208,11 +208,6 @@ static void copy(const lh_compute *compute, void *to, const void *from, size_t b
     ASK(queue, copy, queue->compute, to, bytes, from, bytes, bytes, 1);
 }
 
-static void clear(const lh_compute *compute, void *to, size_t bytes) {
-    lh_cuda_queue *queue = queue_of(compute);
-    ASK(queue, clear, queue->compute, to, bytes);
-}
-
 static void send(const lh_compute *compute, uint32_t number, const lh_outgoing *outgoing) {
     lh_cuda_queue *queue = queue_of(compute);
     size_t bytes = (outgoing->columns.end - outgoing->columns.begin) * sizeof(float);
@@ -241,27 +236,38 @@ static lh_status settle(const lh_compute *compute, lh_error *error) {
 /* ---- Arithmetic ---- */
 
 static lh_activations rows_of(const lh_packed *packed, lh_activation_kind kind, lh_span rows) {
-    size_t offset = lh_activations_bytes(kind, rows.begin, packed->width);
+    char *data = packed->data[kind];
     return (lh_activations){kind, rows.end - rows.begin, packed->width,
-                            (char *)packed->data[kind] + offset};
+                            data ? data + lh_activations_bytes(kind, rows.begin, packed->width)
+                                 : NULL};
 }
 
 static void pack(const lh_compute *compute, const lh_packed *packed, uint32_t rows, lh_span columns,
-                 const float *x, size_t stride, const float *gain, float *squares) {
+                 const float *x, size_t stride, const float *gain) {
     lh_cuda_queue *queue = queue_of(compute);
     for (unsigned kind = 0; kind < LH_ACTIVATION_KINDS; kind++) {
-        if (!packed->data[kind])
-            continue;
         const lh_activations part = rows_of(packed, (lh_activation_kind)kind, (lh_span){0, rows});
-        ASK(queue, pack_activations, queue->compute, &part, columns, x, stride, gain, squares);
-        squares = NULL; /* counted once */
+        if (part.data)
+            ASK(queue, pack_activations, queue->compute, &part, columns, x, stride, gain, NULL);
     }
 }
 
-static void rms_scale(const lh_compute *compute, float *scale, const float *squares, uint32_t rows,
-                      uint32_t width, float epsilon) {
+static void norm(const lh_compute *compute, const lh_packed *packed, uint32_t rows, lh_span columns,
+                 const float *x, size_t stride, const float *gain, float *squares, float *scale,
+                 float epsilon) {
     lh_cuda_queue *queue = queue_of(compute);
-    ASK(queue, rms_scale, queue->compute, scale, squares, rows, width, epsilon);
+    bool is_counted = false;
+    for (unsigned kind = 0; kind < LH_ACTIVATION_KINDS; kind++) {
+        const lh_activations part = rows_of(packed, (lh_activation_kind)kind, (lh_span){0, rows});
+        if (!part.data)
+            continue;
+        if (!is_counted)
+            ASK(queue, norm_activations, queue->compute, &part, columns, x, stride, gain, squares,
+                scale, epsilon);
+        else
+            ASK(queue, pack_activations, queue->compute, &part, columns, x, stride, gain, NULL);
+        is_counted = true;
+    }
 }
 
 static void scale_all(const lh_compute *compute, float *y, size_t stride, uint32_t rows,
@@ -432,13 +438,12 @@ static const lh_ops cuda_ops = {
     .put = put,
     .put_rows = put_rows,
     .copy = copy,
-    .clear = clear,
     .send = send,
     .sent = sent,
     .sends_ahead = LH_STEP_COLUMN_SHARDS_MAX - 1,
     .settle = settle,
     .pack = pack,
-    .rms_scale = rms_scale,
+    .norm = norm,
     .scale = scale_all,
     .products = products,
     .embed = embed,

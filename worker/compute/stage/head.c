@@ -84,11 +84,9 @@ static void compute_logits(lh_head *head, const float *h, const lh_head_row *row
     for (uint32_t i = 0; i < count; i++)
         compute->ops->copy(compute, head->h + (size_t)i * width, h + (size_t)rows[i].row * width,
                            width * sizeof *h);
-    compute->ops->clear(compute, head->squares, (size_t)count * LH_LANES * sizeof *head->squares);
-    compute->ops->pack(compute, &head->normed, count, all, head->h, width,
-                       head->weights->output_norm, head->squares);
-    compute->ops->rms_scale(compute, head->scale, head->squares, count, width,
-                            head->config->rms_epsilon);
+    compute->ops->norm(compute, &head->normed, count, all, head->h, width,
+                       head->weights->output_norm, head->squares, head->scale,
+                       head->config->rms_epsilon);
     if (head->config->logit_scale != 1)
         compute->ops->scale(compute, head->scale, 1, count, 1, head->config->logit_scale);
     compute->ops->products(compute, &product, 1, &head->normed, all, false, head->scale);

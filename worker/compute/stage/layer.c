@@ -29,7 +29,6 @@
 #include "common/model/model_widths.h"
 
 #include <assert.h>
-#include <string.h>
 
 static lh_span all(uint32_t width) {
     return (lh_span){0, width};
@@ -60,21 +59,18 @@ static void add_product(const lh_layer_run *run, const lh_matrix *matrix, const 
 /* products = norm(h) W^T, continued over `columns` of h; h W^T where there is no gain. */
 static void norm_products(const lh_layer_run *run, const float *gain, lh_span columns,
                           const lh_product *products, uint32_t count) {
+    const lh_compute *compute = run->compute;
     const lh_activation_buffer *p = run->buffer;
-    uint32_t rows = run->rows, width = run->config->width;
-    const float *scale = NULL;
+    uint32_t width = run->config->width;
+    float *scale = run->scratch->scale;
     assert(gain || !products->bias); /* which is added behind the scaling */
-    if (columns.begin == 0)
-        run->compute->ops->clear(run->compute, p->squares,
-                                 (size_t)rows * LH_LANES * sizeof *p->squares);
-    run->compute->ops->pack(run->compute, &p->normed, rows, columns, p->h, width, gain,
-                            gain ? p->squares : NULL);
-    if (gain && columns.end == width) {
-        scale = run->scratch->scale;
-        run->compute->ops->rms_scale(run->compute, run->scratch->scale, p->squares, rows, width,
-                                     run->config->rms_epsilon);
-    }
-    run->compute->ops->products(run->compute, products, count, &p->normed, columns, false, scale);
+    if (gain)
+        compute->ops->norm(compute, &p->normed, run->rows, columns, p->h, width, gain, p->squares,
+                           scale, run->config->rms_epsilon);
+    else
+        compute->ops->pack(compute, &p->normed, run->rows, columns, p->h, width, NULL);
+    compute->ops->products(compute, products, count, &p->normed, columns, false,
+                           gain && columns.end == width ? scale : NULL);
 }
 
 static bool is_latent(const lh_layer_run *run) {
@@ -112,11 +108,8 @@ static void project_queries(const lh_layer_run *run, const lh_layer *layer) {
     const lh_packed *packed = &run->scratch->latent.queries;
     const uint32_t rank = run->config->latent.query_rank;
     const lh_product q = product(run, &layer->q_b, NULL, p->q);
-    compute->ops->clear(compute, p->squares, (size_t)run->rows * LH_LANES * sizeof *p->squares);
-    compute->ops->pack(compute, packed, run->rows, all(rank), p->q_a, lh_row_stride(rank),
-                       layer->q_a_norm, p->squares);
-    compute->ops->rms_scale(compute, run->scratch->scale, p->squares, run->rows, rank,
-                            run->config->rms_epsilon);
+    compute->ops->norm(compute, packed, run->rows, all(rank), p->q_a, lh_row_stride(rank),
+                       layer->q_a_norm, p->squares, run->scratch->scale, run->config->rms_epsilon);
     compute->ops->products(compute, &q, 1, packed, all(rank), false, run->scratch->scale);
 }
 
@@ -182,7 +175,7 @@ static void gate_and_pack(const lh_layer_run *run, float *gate, const float *up,
                           const lh_packed *packed) {
     run->compute->ops->gate(run->compute, run->config->gate, gate, up, shares, rows, width);
     run->compute->ops->pack(run->compute, packed, rows, all(width), gate, lh_row_stride(width),
-                            run->scratch->branch_gain, NULL);
+                            run->scratch->branch_gain);
 }
 
 static void project_up(const lh_layer_run *run, const lh_layer *layer) {
@@ -270,7 +263,7 @@ void lh_layer_attend_and_project_up(const lh_layer_run *run, const lh_layer *lay
         compute->ops->attention(compute, &s->attention, run->runs, run->run_count, number, window,
                                 layer->attn_sinks, p->q, s->attended);
     compute->ops->pack(compute, &s->attended_packed, run->rows, heads, s->attended,
-                       lh_row_stride(heads.end), s->branch_gain, NULL);
+                       lh_row_stride(heads.end), s->branch_gain);
     add_product(run, &layer->attn_output, &s->attended_packed, layer->attn_post_norm,
                 all(c->width));
     if (layer->attn_output_bias)

@@ -85,13 +85,29 @@ static void pack_rows(void *context, uint32_t part, uint32_t thread) {
     pack_part(a, part_of(a->rows, ROW_UNIT, part, a->parts), a->columns);
 }
 
-static void pack(const lh_compute *compute, const lh_packed *packed, uint32_t rows, lh_span columns,
-                 const float *x, size_t stride, const float *gain, float *squares) {
+static void pack_with(const lh_compute *compute, const lh_packed *packed, uint32_t rows,
+                      lh_span columns, const float *x, size_t stride, const float *gain,
+                      float *squares) {
     uint32_t parts = parts_of_small(compute, units_in(rows, ROW_UNIT),
                                     (uint64_t)rows * (columns.end - columns.begin));
     lh_pack_arguments arguments = {compute->kernels, packed, rows,    columns, x,
                                    stride,           gain,   squares, parts};
     lh_thread_pool_run(compute->pool, parts, pack_rows, &arguments);
+}
+
+static void pack(const lh_compute *compute, const lh_packed *packed, uint32_t rows, lh_span columns,
+                 const float *x, size_t stride, const float *gain) {
+    pack_with(compute, packed, rows, columns, x, stride, gain, NULL);
+}
+
+static void norm(const lh_compute *compute, const lh_packed *packed, uint32_t rows, lh_span columns,
+                 const float *x, size_t stride, const float *gain, float *squares, float *scale,
+                 float epsilon) {
+    if (columns.begin == 0)
+        memset(squares, 0, (size_t)rows * LH_LANES * sizeof *squares);
+    pack_with(compute, packed, rows, columns, x, stride, gain, squares);
+    if (columns.end == packed->width)
+        compute->kernels->rms_scale(scale, squares, rows, packed->width, epsilon);
 }
 
 /* ---- Products ---- */
@@ -517,11 +533,6 @@ static void scale(const lh_compute *compute, float *y, size_t stride, uint32_t r
         compute->kernels->scale_rows(y + row * stride, stride, 1, (lh_span){0, width}, &factor);
 }
 
-static void rms_scale(const lh_compute *compute, float *scale, const float *squares, uint32_t rows,
-                      uint32_t width, float epsilon) {
-    compute->kernels->rms_scale(scale, squares, rows, width, epsilon);
-}
-
 /* ---- Memory, which is the host's ---- */
 
 static void *allocate(const lh_compute *compute, size_t bytes) {
@@ -560,11 +571,6 @@ static void put_rows(const lh_compute *compute, void *to, size_t stride, const v
     (void)compute;
     for (uint32_t i = 0; i < rows; i++)
         memcpy((char *)to + i * stride, (const char *)from + i * bytes, bytes);
-}
-
-static void clear(const lh_compute *compute, void *to, size_t bytes) {
-    (void)compute;
-    memset(to, 0, bytes);
 }
 
 /* Whole rows lie as they are sent. */
@@ -612,12 +618,11 @@ const lh_ops lh_cpu_ops = {
     .put = copy,
     .put_rows = put_rows,
     .copy = copy,
-    .clear = clear,
     .send = send,
     .sent = sent,
     .settle = settle,
     .pack = pack,
-    .rms_scale = rms_scale,
+    .norm = norm,
     .scale = scale,
     .products = products,
     .embed = embed,

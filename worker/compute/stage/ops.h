@@ -142,7 +142,6 @@ struct lh_ops {
                      size_t bytes, uint32_t rows);
     /* Within the device; the two may not overlap. */
     void (*copy)(const lh_compute *compute, void *to, const void *from, size_t bytes);
-    void (*clear)(const lh_compute *compute, void *to, size_t bytes);
     /* Columns begin to travel to the host as soon as what was asked before is computed. The i-th of
      * a step, i < LH_STEP_COLUMN_SHARDS_MAX; several may be on their way. */
     void (*send)(const lh_compute *compute, uint32_t number, const lh_outgoing *outgoing);
@@ -157,13 +156,15 @@ struct lh_ops {
 
     /* ---- Arithmetic ---- */
 
-    /* Packs columns of x[rows][width], whose rows are `stride` apart. gain and squares as in
-     * kernels.h; either may be NULL. */
+    /* Packs columns of x[rows][width], whose rows are `stride` apart, times gain[width], which may
+     * be NULL. */
     void (*pack)(const lh_compute *compute, const lh_packed *packed, uint32_t rows, lh_span columns,
-                 const float *x, size_t stride, const float *gain, float *squares);
-    /* scale[rows] of the sums squares[rows][16], as in kernels.h. */
-    void (*rms_scale)(const lh_compute *compute, float *scale, const float *squares, uint32_t rows,
-                      uint32_t width, float epsilon);
+                 const float *x, size_t stride, const float *gain);
+    /* The same for a deferred norm: squares[rows][16] collect the squares of x, from zero where the
+     * columns begin, and where they end, scale[rows] is 1 / rms (rms_scale in kernels.h). */
+    void (*norm)(const lh_compute *compute, const lh_packed *packed, uint32_t rows, lh_span columns,
+                 const float *x, size_t stride, const float *gain, float *squares, float *scale,
+                 float epsilon);
     /* y[rows][width] *= factor. */
     void (*scale)(const lh_compute *compute, float *y, size_t stride, uint32_t rows, uint32_t width,
                   float factor);
