@@ -6,8 +6,8 @@
 #include <math.h>
 #include <string.h>
 
-/* For all instruction sets: of each query of a tile its scores, what a block gives it and the sum of
- * blocks. */
+/* For all instruction sets: of each query of a tile its scores, what a block gives it, and the sum
+ * of blocks. */
 size_t lh_attention_scratch_bytes(uint32_t value_dim) {
     return LH_ATTENTION_QUERIES * sizeof(float) *
            (LH_ATTENTION_BLOCK + 2 * lh_attention_partial_floats(value_dim));

@@ -5,6 +5,7 @@
 
 #include "kernels/instruction_sets.h"
 #include "kernels/simd/activations.h"
+#include "kernels/simd/attention.h"
 #include "kernels/simd/convert.h"
 #include "kernels/simd/elementwise.h"
 #include "kernels/simd/kv_rows.h"
@@ -27,9 +28,9 @@
         .rope = kernel_rope,                                                                       \
         .rope_angles = kernel_rope_angles,                                                         \
         .kv_store = kernel_kv_store,                                                               \
-        .attention = lh_reference_attention,                                                       \
-        .attention_blocks = lh_reference_attention_blocks,                                         \
-        .attention_combine = lh_reference_attention_combine,                                       \
+        .attention = kernel_attention,                                                             \
+        .attention_blocks = kernel_attention_blocks,                                               \
+        .attention_combine = kernel_attention_combine,                                             \
         .latent_attention = lh_reference_latent_attention,                                         \
         .latent_attention_blocks = lh_reference_latent_attention_blocks,                           \
         .exp_sum = kernel_exp_sum,                                                                 \
