@@ -53,12 +53,12 @@ void lh_reference_finish(float *y, float *sum, uint32_t dims, const float *sink)
         y[d] = sum[d] * inverse;
 }
 
-void lh_reference_attention_combine(float *y, float *partials, uint32_t count, uint32_t heads,
-                                    uint32_t value_dim, const float *sinks) {
+void lh_reference_attention_combine(float *y, float *partials, size_t stride, uint32_t count,
+                                    uint32_t heads, uint32_t value_dim, const float *sinks) {
     const size_t floats = lh_attention_partial_floats(value_dim);
     for (uint32_t head = 0; head < heads; head++, y += value_dim, partials += floats) {
         for (uint32_t block = 1; block < count; block++)
-            lh_reference_join(partials, partials + block * heads * floats, value_dim);
+            lh_reference_join(partials, partials + block * stride, value_dim);
         lh_reference_finish(y, partials, value_dim, sinks ? &sinks[head] : NULL);
     }
 }

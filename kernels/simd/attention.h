@@ -274,9 +274,10 @@ static void kernel_attention(float *y, size_t y_stride, const float *q, size_t q
     }
 }
 
-static void kernel_attention_blocks(float *partials, const float *q, const lh_kv_view *view,
-                                    uint32_t kv_head, uint32_t group, uint32_t position,
-                                    uint32_t window, float scale, lh_span blocks, void *scratch) {
+static void kernel_attention_blocks(float *partials, size_t stride, const float *q,
+                                    const lh_kv_view *view, uint32_t kv_head, uint32_t group,
+                                    uint32_t position, uint32_t window, float scale, lh_span blocks,
+                                    void *scratch) {
     const lh_kv_shape *shape = &view->shape;
     const size_t floats = lh_attention_partial_floats(shape->value_dim),
                  m = lh_attention_partial_m(shape->value_dim);
@@ -294,8 +295,8 @@ static void kernel_attention_blocks(float *partials, const float *q, const lh_kv
         }
         for (uint32_t block = blocks.begin; block < blocks.end; block++) {
             block_sums sums;
-            place_partials(&sums, partials + ((block - blocks.begin) * group + done) * floats,
-                           count, shape->value_dim);
+            place_partials(&sums, partials + (block - blocks.begin) * stride + done * floats, count,
+                           shape->value_dim);
             attend_tile_of[shape->type](&tile, block, &sums, count);
             for (uint32_t i = 0; i < count; i++) {
                 sums.o[i][m] = sums.m[i];

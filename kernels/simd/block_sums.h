@@ -143,8 +143,8 @@ static void load_partials(block_sums *sums, float *partials, uint32_t queries, u
     }
 }
 
-static void kernel_attention_combine(float *y, float *partials, uint32_t count, uint32_t heads,
-                                     uint32_t value_dim, const float *sinks) {
+static void kernel_attention_combine(float *y, float *partials, size_t stride, uint32_t count,
+                                     uint32_t heads, uint32_t value_dim, const float *sinks) {
     const size_t floats = lh_attention_partial_floats(value_dim);
     for (uint32_t done = 0; done < heads;
          done += LANES_QUERIES, partials += LANES_QUERIES * floats) {
@@ -156,7 +156,7 @@ static void kernel_attention_combine(float *y, float *partials, uint32_t count, 
         block_sums_init(&next);
         load_partials(&sums, partials, queries, value_dim);
         for (uint32_t block = 1; block < count; block++) {
-            load_partials(&next, partials + block * heads * floats, queries, value_dim);
+            load_partials(&next, partials + block * stride, queries, value_dim);
             join_block(&sums, &next, queries, value_dim);
         }
         for (uint32_t i = 0; i < queries; i++) {

@@ -330,9 +330,10 @@ static void kernel_latent_attention(float *y, size_t y_stride, const float *q, s
     }
 }
 
-static void kernel_latent_attention_blocks(float *partials, const float *q, const lh_kv_view *view,
-                                           uint32_t rank, uint32_t heads, uint32_t position,
-                                           float scale, lh_span blocks, void *scratch) {
+static void kernel_latent_attention_blocks(float *partials, size_t stride, const float *q,
+                                           const lh_kv_view *view, uint32_t rank, uint32_t heads,
+                                           uint32_t position, float scale, lh_span blocks,
+                                           void *scratch) {
     const size_t floats = lh_attention_partial_floats(rank);
     latent_tile tile = latent_tile_of(view, rank, scale, scratch);
     for (uint32_t done = 0; done < heads; done += LATENT_VECTORS * LH_LANES) {
@@ -342,7 +343,7 @@ static void kernel_latent_attention_blocks(float *partials, const float *q, cons
         latent_turn_queries(&tile, vectors);
         for (uint32_t block = blocks.begin; block < blocks.end; block++) {
             latent_weights weights;
-            float *own = partials + ((size_t)(block - blocks.begin) * heads + done) * floats;
+            float *own = partials + (block - blocks.begin) * stride + done * floats;
             latent_attend(&tile, block, &weights, tile.o, vectors);
             for (uint32_t v = 0; v < vectors; v++)
                 latent_store_partials(&tile, own + v * LH_LANES * floats, &weights, v, vectors);

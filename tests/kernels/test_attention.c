@@ -241,21 +241,21 @@ static void attend_in_halves(const lh_kernels *kernels, const cache *c, uint32_t
                              float *y) {
     const lh_kv_view view = view_of(c);
     const lh_span blocks = lh_attention_blocks(row, c->window);
-    const size_t floats = lh_attention_partial_floats(c->shape.value_dim) * c->group,
+    const size_t stride = lh_attention_partial_floats(c->shape.value_dim) * c->group + 32,
                  scratch_bytes = lh_attention_scratch_bytes(c->shape.value_dim);
     cut = blocks.begin + cut % (blocks.end - blocks.begin);
     for (uint32_t head = 0; head < c->shape.kv_heads; head++) {
         void *scratch = test_alloc(scratch_bytes);
-        float *partials = test_alloc((blocks.end - blocks.begin) * floats * sizeof(float));
+        float *partials = test_alloc((blocks.end - blocks.begin) * stride * sizeof(float));
         const float *q = c->q + row * c->q_stride + (size_t)head * c->group * c->shape.key_dim;
         memset(scratch, 0xff, scratch_bytes);
-        kernels->attention_blocks(partials + (cut - blocks.begin) * floats, q, &view, head,
+        kernels->attention_blocks(partials + (cut - blocks.begin) * stride, stride, q, &view, head,
                                   c->group, row, c->window, 0.125f, (lh_span){cut, blocks.end},
                                   scratch);
-        kernels->attention_blocks(partials, q, &view, head, c->group, row, c->window, 0.125f,
-                                  (lh_span){blocks.begin, cut}, scratch);
+        kernels->attention_blocks(partials, stride, q, &view, head, c->group, row, c->window,
+                                  0.125f, (lh_span){blocks.begin, cut}, scratch);
         kernels->attention_combine(
-            y + row * c->y_stride + (size_t)head * c->group * c->shape.value_dim, partials,
+            y + row * c->y_stride + (size_t)head * c->group * c->shape.value_dim, partials, stride,
             blocks.end - blocks.begin, c->group, c->shape.value_dim,
             c->sinks ? c->sinks + head * c->group : NULL);
         free(partials);

@@ -72,7 +72,7 @@ static float *run(const lh_kernels *kernels, const rows *r, uint32_t chunk) {
 /* Each row from its blocks, computed one by one, the last one first. */
 static float *run_by_blocks(const lh_kernels *kernels, const rows *r) {
     const lh_kv_view view = view_of(r);
-    const size_t floats = lh_attention_partial_floats(r->rank) * r->heads,
+    const size_t stride = lh_attention_partial_floats(r->rank) * r->heads + 16,
                  size = r->context * r->y_stride * sizeof(float),
                  scratch_bytes = lh_latent_scratch_bytes(r->width, r->rank);
     float *y = test_alloc(size);
@@ -81,13 +81,13 @@ static float *run_by_blocks(const lh_kernels *kernels, const rows *r) {
     memset(y, 0, size);
     for (uint32_t row = 0; row < r->context; row++) {
         const uint32_t blocks = lh_attention_blocks(row, LH_ATTENTION_ALL).end;
-        float *partials = test_alloc(blocks * floats * sizeof(float));
+        float *partials = test_alloc(blocks * stride * sizeof(float));
         for (uint32_t block = blocks; block-- > 0;)
-            kernels->latent_attention_blocks(partials + block * floats, r->q + row * r->q_stride,
-                                             &view, r->rank, r->heads, row, 0.125f,
-                                             (lh_span){block, block + 1}, scratch);
-        kernels->attention_combine(y + row * r->y_stride, partials, blocks, r->heads, r->rank,
-                                   NULL);
+            kernels->latent_attention_blocks(partials + block * stride, stride,
+                                             r->q + row * r->q_stride, &view, r->rank, r->heads,
+                                             row, 0.125f, (lh_span){block, block + 1}, scratch);
+        kernels->attention_combine(y + row * r->y_stride, partials, stride, blocks, r->heads,
+                                   r->rank, NULL);
         free(partials);
     }
     free(scratch);
