@@ -5,8 +5,8 @@
 #include <assert.h>
 #include <math.h>
 
-/* For all instruction sets: the queries of a tile turned over, the sum of blocks and what one gives,
- * scores, 16 sums of them, and the rows of a page as floats. */
+/* For all instruction sets: the queries of a tile turned over, the sum of blocks and what one
+ * gives, scores, 16 sums of them, and the rows of a page as floats. */
 size_t lh_latent_scratch_bytes(uint32_t width, uint32_t rank) {
     size_t lines = 2 * ((size_t)width + rank) + LH_ATTENTION_BLOCK + LH_LANES, bytes;
     return __builtin_mul_overflow(lines, LH_LATENT_QUERIES * sizeof(float), &bytes) ? 0 : bytes;

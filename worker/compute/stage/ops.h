@@ -1,12 +1,14 @@
 /* The operations of a layer on whole activation buffers, each divided over the thread pool: a
- * product by spans of outputs, attention by KV head and block of rows, the rest by rows or columns.
- * How the work is divided never shows in the result, because every output element is computed
- * whole, by one thread, in the order that kernels.h spells out. Thread: the compute thread. */
+ * product by spans of outputs, attention by KV head and block of rows, or of keys where rows are
+ * few, the rest by rows or columns. How the work is divided never shows in the result: every output
+ * element, or partial result that kernels.h knows, is computed whole, by one thread, in the order
+ * spelled out there. Thread: the compute thread. */
 #pragma once
 
 #include "common/model/model.h"
 #include "kernels/kernels.h"
-#include "worker/compute/stage/kv_cache.h"
+#include "worker/compute/stage/attention_partials.h"
+#include "worker/compute/stage/position_run.h"
 #include "worker/compute/thread_pool.h"
 
 /* What every operation needs. */
@@ -112,12 +114,6 @@ void lh_op_expert_sum(const lh_compute *compute, const lh_expert_matrices *matri
                       const lh_packed *x, const uint32_t *slots, float *h, uint32_t width,
                       lh_span out, float *scratch);
 
-/* Some rows that are consecutive positions of one sequence. */
-typedef struct lh_position_run {
-    const lh_kv_sequence *sequence;
-    uint32_t first_row, rows, first_position;
-} lh_position_run;
-
 /* Writes keys and values [rows][kv_heads][head_dim], rows lh_row_stride apart, of one layer into
  * the pages. */
 void lh_op_kv_store(const lh_compute *compute, const lh_position_run *runs, uint32_t count,
@@ -128,6 +124,7 @@ typedef struct lh_attention {
     float scale;
     void *scratch; /* threads * scratch_bytes */
     size_t scratch_bytes;
+    lh_attention_partials partials;
 } lh_attention;
 
 /* Rows of a run that one call of the kernel takes; the caller cuts longer runs. */
