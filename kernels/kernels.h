@@ -280,13 +280,15 @@ typedef struct lh_kernels {
     /* The two halves of `attention` for one row, so that several threads can share it: what the
      * blocks `blocks` give the query at `position`, q[group][key_dim], which sees some of each
      * (lh_attention_blocks); and y[heads][value_dim] of all `count` blocks that it sees. Of a block
-     * and a head, partials[blocks][group][lh_attention_partial_floats(value_dim)] holds o, m and z
-     * (64-byte aligned); attention_combine leaves other numbers there. */
-    void (*attention_blocks)(float *partials, const float *q, const struct lh_kv_view *view,
-                             uint32_t kv_head, uint32_t group, uint32_t position, uint32_t window,
-                             float scale, lh_span blocks, void *scratch);
-    void (*attention_combine)(float *y, float *partials, uint32_t count, uint32_t heads,
-                              uint32_t value_dim, const float *sinks);
+     * and a head, partials[blocks][heads][lh_attention_partial_floats(value_dim)] holds o, m and z
+     * (64-byte aligned; blocks are `stride` floats apart); attention_combine leaves other numbers
+     * there. */
+    void (*attention_blocks)(float *partials, size_t stride, const float *q,
+                             const struct lh_kv_view *view, uint32_t kv_head, uint32_t group,
+                             uint32_t position, uint32_t window, float scale, lh_span blocks,
+                             void *scratch);
+    void (*attention_combine)(float *y, float *partials, size_t stride, uint32_t count,
+                              uint32_t heads, uint32_t value_dim, const float *sinks);
 
     /* Causal attention over latent rows (DeepSeek-V2, arXiv:2405.04434, absorbed) of rows at
      * positions [first, first + rows) of ONE sequence: a position has one row k[t] in the pages of
@@ -300,9 +302,9 @@ typedef struct lh_kernels {
 
     /* Its first half for one row, as attention_blocks: partials[blocks][heads][...(rank)] of
      * q[heads][width]. The second one is attention_combine. */
-    void (*latent_attention_blocks)(float *partials, const float *q, const struct lh_kv_view *view,
-                                    uint32_t rank, uint32_t heads, uint32_t position, float scale,
-                                    lh_span blocks, void *scratch);
+    void (*latent_attention_blocks)(float *partials, size_t stride, const float *q,
+                                    const struct lh_kv_view *view, uint32_t rank, uint32_t heads,
+                                    uint32_t position, float scale, lh_span blocks, void *scratch);
 
     /* y[i] = exp(x[i] - shift) with our exp; returns the lanes-and-tree sum of y (softmax,
      * sampling). y may be x. */

@@ -43,8 +43,8 @@ __device__ void store_block(lh_q8_block *block, lh_quantized mine, uint32_t lane
 
 /* 32 columns of a row, by a warp; v: the lane's own. */
 __device__ void pack_block(const pack_arguments &a, uint32_t row, uint32_t column, float v) {
-    lh_q8_block *block = (lh_q8_block *)a.data +
-                         ((size_t)row * (a.width / LH_BLOCK) + column / LH_BLOCK) * a.parts;
+    lh_q8_block *block =
+        (lh_q8_block *)a.data + ((size_t)row * (a.width / LH_BLOCK) + column / LH_BLOCK) * a.parts;
     const uint32_t lane = threadIdx.x % 32;
     const lh_quantized first = lh_quantize(v);
     store_block(block, first, lane);

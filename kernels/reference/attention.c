@@ -122,14 +122,14 @@ void lh_reference_attention(float *y, size_t y_stride, const float *q, size_t q_
                    scratch);
 }
 
-void lh_reference_attention_blocks(float *partials, const float *q, const lh_kv_view *view,
-                                   uint32_t kv_head, uint32_t group, uint32_t position,
-                                   uint32_t window, float scale, lh_span blocks, void *scratch) {
+void lh_reference_attention_blocks(float *partials, size_t stride, const float *q,
+                                   const lh_kv_view *view, uint32_t kv_head, uint32_t group,
+                                   uint32_t position, uint32_t window, float scale, lh_span blocks,
+                                   void *scratch) {
     const lh_span keys = lh_attention_keys(position, window);
-    for (uint32_t block = blocks.begin; block < blocks.end; block++)
-        for (uint32_t head = 0; head < group; head++) {
-            attend_block(partials, q + (size_t)head * view->shape.key_dim, view, kv_head, keys,
-                         block, scale, scratch);
-            partials += lh_attention_partial_floats(view->shape.value_dim);
-        }
+    const size_t floats = lh_attention_partial_floats(view->shape.value_dim);
+    for (uint32_t block = blocks.begin; block < blocks.end; block++, partials += stride)
+        for (uint32_t head = 0; head < group; head++)
+            attend_block(partials + head * floats, q + (size_t)head * view->shape.key_dim, view,
+                         kv_head, keys, block, scale, scratch);
 }

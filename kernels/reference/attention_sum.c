@@ -6,8 +6,8 @@
 #include <math.h>
 #include <string.h>
 
-/* For all instruction sets: of each query of a tile its scores, what a block gives it and the sum of
- * blocks. */
+/* For all instruction sets: of each query of a tile its scores, what a block gives it, and the sum
+ * of blocks. */
 size_t lh_attention_scratch_bytes(uint32_t value_dim) {
     return LH_ATTENTION_QUERIES * sizeof(float) *
            (LH_ATTENTION_BLOCK + 2 * lh_attention_partial_floats(value_dim));
@@ -53,12 +53,12 @@ void lh_reference_finish(float *y, float *sum, uint32_t dims, const float *sink)
         y[d] = sum[d] * inverse;
 }
 
-void lh_reference_attention_combine(float *y, float *partials, uint32_t count, uint32_t heads,
-                                    uint32_t value_dim, const float *sinks) {
+void lh_reference_attention_combine(float *y, float *partials, size_t stride, uint32_t count,
+                                    uint32_t heads, uint32_t value_dim, const float *sinks) {
     const size_t floats = lh_attention_partial_floats(value_dim);
     for (uint32_t head = 0; head < heads; head++, y += value_dim, partials += floats) {
         for (uint32_t block = 1; block < count; block++)
-            lh_reference_join(partials, partials + block * heads * floats, value_dim);
+            lh_reference_join(partials, partials + block * stride, value_dim);
         lh_reference_finish(y, partials, value_dim, sinks ? &sinks[head] : NULL);
     }
 }

@@ -5,12 +5,10 @@
 #include <assert.h>
 #include <math.h>
 
-/* For all instruction sets: the queries of a tile turned over, what a block gives them and the sum
- * of blocks, their scores, 16 sums of each, and the rows of a page as floats. */
+/* For all instruction sets: the queries of a tile turned over, the sum of blocks and what one
+ * gives, scores, 16 sums of them, and the rows of a page as floats. */
 size_t lh_latent_scratch_bytes(uint32_t width, uint32_t rank) {
-    size_t lines = 2 * ((size_t)width + lh_attention_partial_floats(rank)) + LH_ATTENTION_BLOCK +
-                   LH_LANES,
-           bytes;
+    size_t lines = 2 * ((size_t)width + rank) + LH_ATTENTION_BLOCK + LH_LANES, bytes;
     return __builtin_mul_overflow(lines, LH_LATENT_QUERIES * sizeof(float), &bytes) ? 0 : bytes;
 }
 
@@ -51,13 +49,13 @@ void lh_reference_latent_attention(float *y, size_t y_stride, const float *q, si
                    first + row, scale, scratch);
 }
 
-void lh_reference_latent_attention_blocks(float *partials, const float *q, const lh_kv_view *view,
-                                          uint32_t rank, uint32_t heads, uint32_t position,
-                                          float scale, lh_span blocks, void *scratch) {
-    for (uint32_t block = blocks.begin; block < blocks.end; block++)
-        for (uint32_t head = 0; head < heads; head++) {
-            attend_block(partials, q + (size_t)head * view->shape.value_dim, view, rank,
-                         position + 1, block, scale, scratch);
-            partials += lh_attention_partial_floats(rank);
-        }
+void lh_reference_latent_attention_blocks(float *partials, size_t stride, const float *q,
+                                          const lh_kv_view *view, uint32_t rank, uint32_t heads,
+                                          uint32_t position, float scale, lh_span blocks,
+                                          void *scratch) {
+    const size_t floats = lh_attention_partial_floats(rank);
+    for (uint32_t block = blocks.begin; block < blocks.end; block++, partials += stride)
+        for (uint32_t head = 0; head < heads; head++)
+            attend_block(partials + head * floats, q + (size_t)head * view->shape.value_dim, view,
+                         rank, position + 1, block, scale, scratch);
 }

@@ -56,11 +56,12 @@ void lh_reference_attention(float *y, size_t y_stride, const float *q, size_t q_
                             const lh_kv_view *view, uint32_t kv_head, uint32_t group,
                             uint32_t first, uint32_t rows, uint32_t window, float scale,
                             const float *sinks, void *scratch);
-void lh_reference_attention_blocks(float *partials, const float *q, const lh_kv_view *view,
-                                   uint32_t kv_head, uint32_t group, uint32_t position,
-                                   uint32_t window, float scale, lh_span blocks, void *scratch);
-void lh_reference_attention_combine(float *y, float *partials, uint32_t count, uint32_t heads,
-                                    uint32_t value_dim, const float *sinks);
+void lh_reference_attention_blocks(float *partials, size_t stride, const float *q,
+                                   const lh_kv_view *view, uint32_t kv_head, uint32_t group,
+                                   uint32_t position, uint32_t window, float scale, lh_span blocks,
+                                   void *scratch);
+void lh_reference_attention_combine(float *y, float *partials, size_t stride, uint32_t count,
+                                    uint32_t heads, uint32_t value_dim, const float *sinks);
 /* What the positions `keys`, which are some of one block, give a query: of position t the score is
  * p[t % LH_ATTENTION_BLOCK], and `dims` numbers of the value count. */
 void lh_reference_weigh(float *partial, float *p, const lh_kv_view *view, uint32_t kv_head,
@@ -74,9 +75,10 @@ float lh_reference_value_number(const lh_kv_view *view, uint32_t kv_head, uint32
 void lh_reference_latent_attention(float *y, size_t y_stride, const float *q, size_t q_stride,
                                    const lh_kv_view *view, uint32_t rank, uint32_t heads,
                                    uint32_t first, uint32_t rows, float scale, void *scratch);
-void lh_reference_latent_attention_blocks(float *partials, const float *q, const lh_kv_view *view,
-                                          uint32_t rank, uint32_t heads, uint32_t position,
-                                          float scale, lh_span blocks, void *scratch);
+void lh_reference_latent_attention_blocks(float *partials, size_t stride, const float *q,
+                                          const lh_kv_view *view, uint32_t rank, uint32_t heads,
+                                          uint32_t position, float scale, lh_span blocks,
+                                          void *scratch);
 float lh_reference_exp_sum(float *y, const float *x, float shift, size_t count);
 float lh_reference_max(const float *x, size_t count);
 void lh_reference_f32_from_f16(float *y, const uint16_t *x, size_t count);

@@ -2,17 +2,18 @@
  * kernels/reference/attention.c says in scalars what is done.
  *
  * The queries of all rows and of the heads that share one KV head are taken LANES_QUERIES at a
- * time, rows slowest. Such a tile reads each key and value once:
+ * time, rows slowest. Such a tile reads each key and value once, block by block:
  *   scores   16 keys are one vector (they lie interleaved); one accumulator for each query
- *   softmax  each query over its own keys only
+ *   weights  each query over its own keys only
  *   values   lanes are dimensions; keys in ascending order: what only the earlier rows see (a
  *            window moves on), what all see, what only the later rows see
- * A masked key takes no part at all: not even 0 is added for it. The type of the pages' numbers is
- * a constant wherever it is passed on: each has a tile of its own. */
+ * and joins what a block gave to the blocks before (block_sums.h). A masked key takes no part at
+ * all: not even 0 is added for it. The type of the pages' numbers is a constant wherever it is
+ * passed on: each has a tile of its own. */
 #pragma once
 
 #include "kernels/layout.h"
-#include "kernels/simd/elementwise.h"
+#include "kernels/simd/block_sums.h"
 #include "kernels/simd/kv_rows.h"
 
 #include <assert.h>
@@ -23,13 +24,10 @@ typedef struct query_tile {
     const lh_kv_view *view;
     uint32_t kv_head;
     const float *q[LANES_QUERIES]; /* [key_dim] */
-    float *y[LANES_QUERIES];       /* [value_dim] */
     lh_span keys[LANES_QUERIES];   /* positions that are seen; both bounds ascend */
-    float *p;                      /* [queries][p_stride]: scores, then their exponentials */
-    size_t p_stride;
+    float *p;                      /* [queries][LH_ATTENTION_BLOCK]: scores, then exponentials */
     float scale;
-    const float *sinks[LANES_QUERIES]; /* one each; NULL: none */
-    uint32_t number, count;            /* among the tiles that read the same keys */
+    uint32_t number, count; /* among the tiles that read the same keys */
 } query_tile;
 
 /* The pages, of a type that is a constant: then so is most of where a row lies. */
@@ -58,60 +56,61 @@ LANES_INLINE asked asked_for(const query_tile *tile, const lh_kv_view *view, uin
     return (asked){lh_kv_keys(view, head, t), lh_kv_value(view, head, t)};
 }
 
-/* Scores of `queries` queries for `blocks` blocks of 16 keys from position t on, in one page. */
+/* Scores of `queries` queries for `vectors` times 16 keys from position t on, in one page. */
 LANES_INLINE void score_keys(const query_tile *tile, const lh_kv_type type, uint32_t t,
-                             uint32_t then, const int queries, const int blocks) {
+                             uint32_t then, const int queries, const int vectors) {
     const lh_kv_view view = view_of(tile, type);
     const uint32_t dims = view.shape.key_dim, line = LH_LANES * lh_kv_number_bytes(type);
     const uint8_t *keys = lh_kv_keys(&view, tile->kv_head, t);
-    const asked next = asked_for(tile, &view, t, then, (uint32_t)blocks * LH_LANES);
-    const size_t block_bytes = LH_LANES * lh_kv_row_bytes(type, dims);
+    const asked next = asked_for(tile, &view, t, then, (uint32_t)vectors * LH_LANES);
+    const size_t vector_bytes = LH_LANES * lh_kv_row_bytes(type, dims);
     f32x16 acc[LANES_QUERIES][2];
     for (int i = 0; i < queries; i++)
-        for (int b = 0; b < blocks; b++)
-            acc[i][b] = lanes_set(0);
+        for (int v = 0; v < vectors; v++)
+            acc[i][v] = lanes_set(0);
     for (uint32_t d = 0; d < dims; d++) {
         f32x16 key[2];
         /* once for each line of the cache */
-        for (int b = 0; b < blocks && d * line % CACHE_LINE_BYTES == 0; b++) {
-            __builtin_prefetch(next.keys + (size_t)b * block_bytes + (size_t)d * line, 0, 2);
-            __builtin_prefetch(next.values + (size_t)b * block_bytes + (size_t)d * line, 0, 2);
+        for (int v = 0; v < vectors && d * line % CACHE_LINE_BYTES == 0; v++) {
+            __builtin_prefetch(next.keys + (size_t)v * vector_bytes + (size_t)d * line, 0, 2);
+            __builtin_prefetch(next.values + (size_t)v * vector_bytes + (size_t)d * line, 0, 2);
         }
-        for (int b = 0; b < blocks; b++)
-            key[b] = load_keys(type, keys + (size_t)b * block_bytes, dims, d);
+        for (int v = 0; v < vectors; v++)
+            key[v] = load_keys(type, keys + (size_t)v * vector_bytes, dims, d);
         for (int i = 0; i < queries; i++) {
             f32x16 query = lanes_set(tile->q[i][d]);
-            for (int b = 0; b < blocks; b++)
-                acc[i][b] = lanes_fma(query, key[b], acc[i][b]);
+            for (int v = 0; v < vectors; v++)
+                acc[i][v] = lanes_fma(query, key[v], acc[i][v]);
         }
     }
     for (int i = 0; i < queries; i++)
-        for (int b = 0; b < blocks; b++)
-            lanes_store(tile->p + (size_t)i * tile->p_stride + t + (size_t)b * LH_LANES,
-                        lanes_mul(lanes_set(tile->scale), acc[i][b]));
+        for (int v = 0; v < vectors; v++)
+            lanes_store(tile->p + (size_t)i * LH_ATTENTION_BLOCK + t % LH_ATTENTION_BLOCK +
+                            (size_t)v * LH_LANES,
+                        lanes_mul(lanes_set(tile->scale), acc[i][v]));
 }
 
-/* Few queries take two blocks at a time, so that there are chains enough to hide an addition's
- * latency. */
-LANES_INLINE void score_tile(const query_tile *tile, const lh_kv_type type, const int queries) {
-    const int blocks = queries <= LANES_QUERIES / 2 ? 2 : 1;
-    const uint32_t step = (uint32_t)blocks * LH_LANES;
-    const uint32_t end = tile->keys[queries - 1].end;
-    for (uint32_t t = tile->keys[0].begin / step * step; t < end; t += step)
-        score_keys(tile, type, t, t + step < end ? t + step : t, queries, blocks);
+/* Few queries take two vectors of keys at a time, so that there are chains enough to hide an
+ * addition's latency. keys: of one block. */
+LANES_INLINE void score_tile(const query_tile *tile, const lh_kv_type type, lh_span keys,
+                             const int queries) {
+    const int vectors = queries <= LANES_QUERIES / 2 ? 2 : 1;
+    const uint32_t step = (uint32_t)vectors * LH_LANES, end = tile->keys[queries - 1].end;
+    for (uint32_t t = keys.begin / step * step; t < keys.end; t += step)
+        score_keys(tile, type, t, t + step < end ? t + step : t, queries, vectors);
 }
 
-/* Adds p[t] * v[t][d] for t in keys to y[d] of queries from, from + 1, ...; d in [dim, dim + 16 *
- * vectors) or, where `part` is not 0, [dim, dim + part). */
-LANES_INLINE void add_values(const query_tile *tile, const lh_kv_type type, int from, lh_span keys,
-                             uint32_t dim, const int queries, const int vectors, uint32_t part) {
+/* Adds p[t] * v[t][d] for t in keys, of one block, to o[from][d], o[from + 1][d], ... of the
+ * queries from, from + 1, ...; d in [dim, dim + 16 * vectors) or, where `part` is not 0,
+ * [dim, dim + part). */
+LANES_INLINE void add_values(const query_tile *tile, const lh_kv_type type, float *const *o,
+                             int from, lh_span keys, uint32_t dim, const int queries,
+                             const int vectors, uint32_t part) {
     f32x16 acc[LANES_QUERIES][LANES_VALUE_VECTORS];
     for (int i = 0; i < queries; i++)
-        for (int v = 0; v < vectors; v++) {
-            const float *y = tile->y[from + i] + dim + 16 * v;
-            acc[i][v] = part != 0 ? lanes_load_part(y, part) : lanes_load(y);
-        }
-    const float *p = tile->p + (size_t)from * tile->p_stride;
+        for (int v = 0; v < vectors; v++)
+            acc[i][v] = lanes_load(o[from + i] + dim + 16 * v);
+    const float *p = tile->p + (size_t)from * LH_ATTENTION_BLOCK;
     const lh_kv_view view = view_of(tile, type);
     const uint32_t dims = view.shape.value_dim;
     const size_t row_bytes = (size_t)dims * lh_kv_number_bytes(type);
@@ -124,77 +123,68 @@ LANES_INLINE void add_values(const query_tile *tile, const lh_kv_type type, int 
             for (int v = 0; v < vectors; v++)
                 row[v] = load_values(type, value, scales, dim + 16 * (uint32_t)v, part);
             for (int i = 0; i < queries; i++) {
-                f32x16 weight = lanes_set(p[(size_t)i * tile->p_stride + t]);
+                f32x16 weight =
+                    lanes_set(p[(size_t)i * LH_ATTENTION_BLOCK + t % LH_ATTENTION_BLOCK]);
                 for (int v = 0; v < vectors; v++)
                     acc[i][v] = lanes_fma(weight, row[v], acc[i][v]);
             }
         }
     }
     for (int i = 0; i < queries; i++)
-        for (int v = 0; v < vectors; v++) {
-            float *y = tile->y[from + i] + dim + 16 * v;
-            part != 0 ? lanes_store_part(y, acc[i][v], part) : lanes_store(y, acc[i][v]);
-        }
+        for (int v = 0; v < vectors; v++)
+            lanes_store(o[from + i] + dim + 16 * v, acc[i][v]);
 }
 
 /* add_values over all dimensions. */
-LANES_INLINE void add_all_values(const query_tile *tile, const lh_kv_type type, int from,
-                                 lh_span keys, const int queries) {
+LANES_INLINE void add_all_values(const query_tile *tile, const lh_kv_type type, float *const *o,
+                                 int from, lh_span keys, const int queries) {
     uint32_t dims = tile->view->shape.value_dim, dim = 0;
     for (; dim + 16 * LANES_VALUE_VECTORS <= dims; dim += 16 * LANES_VALUE_VECTORS)
-        add_values(tile, type, from, keys, dim, queries, LANES_VALUE_VECTORS, 0);
+        add_values(tile, type, o, from, keys, dim, queries, LANES_VALUE_VECTORS, 0);
     for (; dim + 16 <= dims; dim += 16)
-        add_values(tile, type, from, keys, dim, queries, 1, 0);
+        add_values(tile, type, o, from, keys, dim, queries, 1, 0);
     if (dim < dims)
-        add_values(tile, type, from, keys, dim, queries, 1, dims - dim);
+        add_values(tile, type, o, from, keys, dim, queries, 1, dims - dim);
 }
 
-/* What query i sees of [begin, end) before or behind the common keys. */
-LANES_INLINE void add_own_values(const query_tile *tile, const lh_kv_type type, int i,
-                                 uint32_t begin, uint32_t end) {
-    const lh_span keys = {begin, end < tile->keys[i].end ? end : tile->keys[i].end};
-    if (keys.begin < keys.end)
-        add_all_values(tile, type, i, keys, 1);
+/* What query i, which sees `keys` of the block, has of `some` of them before or behind the common
+ * ones. */
+LANES_INLINE void add_own_values(const query_tile *tile, const lh_kv_type type, float *const *o,
+                                 int i, lh_span keys, lh_span some) {
+    if (some.end > keys.end)
+        some.end = keys.end;
+    if (some.begin < some.end)
+        add_all_values(tile, type, o, i, some, 1);
 }
 
-/* Scores p become their exponentials; returns 1 / z. */
-static float softmax(float *p, size_t count, const float *sink) {
-    float greatest = kernel_max(p, count);
-    if (sink && *sink > greatest)
-        greatest = *sink;
-    float sum = kernel_exp_sum(p, p, greatest, count);
-    return 1.0f / (sink ? sum + lh_exp_f32(*sink - greatest) : sum);
-}
-
-LANES_INLINE void attend(const query_tile *tile, const lh_kv_type type, const int queries) {
-    float inverse[LANES_QUERIES];
-    uint32_t dims = tile->view->shape.value_dim;
-    score_tile(tile, type, queries);
-    for (int i = 0; i < queries; i++) {
-        float *p = tile->p + (size_t)i * tile->p_stride + tile->keys[i].begin;
-        size_t keys = tile->keys[i].end - tile->keys[i].begin;
-        inverse[i] = softmax(p, keys, tile->sinks[i]);
-        for (uint32_t d = 0; d < dims; d++)
-            tile->y[i][d] = 0;
-    }
-    lh_span common = {tile->keys[queries - 1].begin, tile->keys[0].end};
-    if (common.begin > common.end) /* a window shorter than the tile's rows */
-        common.begin = common.end = tile->keys[queries - 1].end;
+LANES_INLINE void attend_block(const query_tile *tile, const lh_kv_type type, uint32_t block,
+                               block_sums *sums, const int queries) {
+    const uint32_t dims = tile->view->shape.value_dim;
+    lh_span keys[LANES_QUERIES];
     for (int i = 0; i < queries; i++)
-        add_own_values(tile, type, i, tile->keys[i].begin, common.begin);
-    add_all_values(tile, type, 0, common, queries);
-    for (int i = 0; i < queries; i++) {
-        add_own_values(tile, type, i, common.end, tile->keys[i].end);
-        kernel_scale_rows(tile->y[i], 0, 1, (lh_span){0, dims}, &inverse[i]);
-    }
+        keys[i] = lh_attention_keys_in(tile->keys[i], block);
+    score_tile(tile, type, (lh_span){keys[0].begin, keys[queries - 1].end}, queries);
+    weigh_scores(sums, tile->p, keys, queries);
+    for (int i = 0; i < queries; i++)
+        for (uint32_t d = 0; d < dims; d += LH_LANES)
+            lanes_store(sums->o[i] + d, lanes_set(0));
+    lh_span common = {keys[queries - 1].begin, keys[0].end};
+    if (common.begin > common.end) /* a window shorter than the tile's rows */
+        common.begin = common.end = keys[queries - 1].end;
+    for (int i = 0; i < queries; i++)
+        add_own_values(tile, type, sums->o, i, keys[i], (lh_span){keys[i].begin, common.begin});
+    add_all_values(tile, type, sums->o, 0, common, queries);
+    for (int i = 0; i < queries; i++)
+        add_own_values(tile, type, sums->o, i, keys[i], (lh_span){common.end, keys[i].end});
 }
 
 #define ATTEND(queries)                                                                            \
     case queries:                                                                                  \
-        attend(tile, type, queries);                                                               \
+        attend_block(tile, type, block, sums, queries);                                            \
         break;
 
-LANES_INLINE void attend_tile(const query_tile *tile, const lh_kv_type type, uint32_t queries) {
+LANES_INLINE void attend_tile(const query_tile *tile, const lh_kv_type type, uint32_t block,
+                              block_sums *sums, uint32_t queries) {
     switch (queries) {
         ATTEND(1)
         ATTEND(2)
@@ -211,42 +201,107 @@ LANES_INLINE void attend_tile(const query_tile *tile, const lh_kv_type type, uin
     }
 }
 
-static void attend_tile_f32(const query_tile *tile, uint32_t queries) {
-    attend_tile(tile, LH_KV_F32, queries);
+static void attend_tile_f32(const query_tile *tile, uint32_t block, block_sums *sums,
+                            uint32_t queries) {
+    attend_tile(tile, LH_KV_F32, block, sums, queries);
 }
 
-static void attend_tile_f16(const query_tile *tile, uint32_t queries) {
-    attend_tile(tile, LH_KV_F16, queries);
+static void attend_tile_f16(const query_tile *tile, uint32_t block, block_sums *sums,
+                            uint32_t queries) {
+    attend_tile(tile, LH_KV_F16, block, sums, queries);
 }
 
-static void attend_tile_q8(const query_tile *tile, uint32_t queries) {
-    attend_tile(tile, LH_KV_Q8, queries);
+static void attend_tile_q8(const query_tile *tile, uint32_t block, block_sums *sums,
+                           uint32_t queries) {
+    attend_tile(tile, LH_KV_Q8, block, sums, queries);
+}
+
+/* What a block gives the queries of a tile. */
+static void (*const attend_tile_of[])(const query_tile *tile, uint32_t block, block_sums *sums,
+                                      uint32_t queries) = {
+    [LH_KV_F32] = attend_tile_f32, [LH_KV_F16] = attend_tile_f16, [LH_KV_Q8] = attend_tile_q8};
+
+/* `sums` of all blocks that a tile sees; `next` is for one of them. A query that sees nothing of
+ * the tile's first block has its own first one later. */
+static void attend_blocks(const query_tile *tile, block_sums *sums, block_sums *next,
+                          uint32_t queries) {
+    const lh_kv_shape *shape = &tile->view->shape;
+    const uint32_t first = tile->keys[0].begin / LH_ATTENTION_BLOCK,
+                   last = (tile->keys[queries - 1].end - 1) / LH_ATTENTION_BLOCK;
+    attend_tile_of[shape->type](tile, first, sums, queries);
+    for (uint32_t block = first + 1; block <= last; block++) {
+        block_sums its = *next;
+        for (uint32_t i = 0; i < queries; i++)
+            if (tile->keys[i].begin / LH_ATTENTION_BLOCK == block)
+                its.o[i] = sums->o[i];
+        attend_tile_of[shape->type](tile, block, &its, queries);
+        join_block(sums, &its, queries, shape->value_dim);
+    }
 }
 
 static void kernel_attention(float *y, size_t y_stride, const float *q, size_t q_stride,
                              const lh_kv_view *view, uint32_t kv_head, uint32_t group,
                              uint32_t first, uint32_t rows, uint32_t window, float scale,
                              const float *sinks, void *scratch) {
-    static void (*const of_type[])(const query_tile *tile, uint32_t queries) = {
-        [LH_KV_F32] = attend_tile_f32, [LH_KV_F16] = attend_tile_f16, [LH_KV_Q8] = attend_tile_q8};
     assert(kv_head < view->shape.kv_heads && window > 0);
-    uint32_t queries = rows * group;
+    const uint32_t queries = rows * group, dims = view->shape.value_dim;
+    const size_t floats = lh_attention_partial_floats(dims);
+    float *p = scratch, *o = p + (size_t)LANES_QUERIES * LH_ATTENTION_BLOCK;
     query_tile tile = {.view = view,
                        .kv_head = kv_head,
-                       .p = scratch,
+                       .p = p,
                        .scale = scale,
                        .count = (queries + LANES_QUERIES - 1) / LANES_QUERIES};
     for (uint32_t done = 0; done < queries; tile.number++) {
         uint32_t count = queries - done < LANES_QUERIES ? queries - done : LANES_QUERIES;
+        float *results[LANES_QUERIES];
+        const float *their_sinks[LANES_QUERIES];
+        block_sums sums, next;
+        block_sums_init(&sums);
+        block_sums_init(&next);
+        place_partials(&sums, o, count, dims);
+        place_partials(&next, o + LANES_QUERIES * floats, count, dims);
         for (uint32_t i = 0; i < count; i++) {
             uint32_t row = (done + i) / group, head = kv_head * group + (done + i) % group;
             tile.q[i] = q + row * q_stride + (size_t)head * view->shape.key_dim;
-            tile.y[i] = y + row * y_stride + (size_t)head * view->shape.value_dim;
             tile.keys[i] = lh_attention_keys(first + row, window);
-            tile.sinks[i] = sinks ? &sinks[(done + i) % group] : NULL;
+            results[i] = y + row * y_stride + (size_t)head * dims;
+            their_sinks[i] = sinks ? &sinks[(done + i) % group] : NULL;
         }
-        tile.p_stride = lh_attention_score_stride(tile.keys[count - 1].end);
-        of_type[view->shape.type](&tile, count);
+        attend_blocks(&tile, &sums, &next, count);
+        finish_sums(&sums, results, their_sinks, count, dims);
         done += count;
+    }
+}
+
+static void kernel_attention_blocks(float *partials, size_t stride, const float *q,
+                                    const lh_kv_view *view, uint32_t kv_head, uint32_t group,
+                                    uint32_t position, uint32_t window, float scale, lh_span blocks,
+                                    void *scratch) {
+    const lh_kv_shape *shape = &view->shape;
+    const size_t floats = lh_attention_partial_floats(shape->value_dim),
+                 m = lh_attention_partial_m(shape->value_dim);
+    query_tile tile = {.view = view,
+                       .kv_head = kv_head,
+                       .p = scratch,
+                       .scale = scale,
+                       .count = (group + LANES_QUERIES - 1) / LANES_QUERIES};
+    for (; tile.number < tile.count; tile.number++) {
+        uint32_t done = tile.number * LANES_QUERIES,
+                 count = group - done < LANES_QUERIES ? group - done : LANES_QUERIES;
+        for (uint32_t i = 0; i < count; i++) {
+            tile.q[i] = q + (size_t)(done + i) * shape->key_dim;
+            tile.keys[i] = lh_attention_keys(position, window);
+        }
+        for (uint32_t block = blocks.begin; block < blocks.end; block++) {
+            block_sums sums;
+            place_partials(&sums, partials + (block - blocks.begin) * stride + done * floats, count,
+                           shape->value_dim);
+            attend_tile_of[shape->type](&tile, block, &sums, count);
+            for (uint32_t i = 0; i < count; i++) {
+                sums.o[i][m] = sums.m[i];
+                sums.o[i][m + 1] = sums.z[i];
+            }
+        }
     }
 }

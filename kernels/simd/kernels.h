@@ -5,9 +5,10 @@
 
 #include "kernels/instruction_sets.h"
 #include "kernels/simd/activations.h"
+#include "kernels/simd/attention.h"
 #include "kernels/simd/convert.h"
 #include "kernels/simd/elementwise.h"
-#include "kernels/simd/kv_rows.h"
+#include "kernels/simd/latent.h"
 #include "kernels/simd/norms.h"
 
 #define SIMD_KERNELS(set_name, set_matmul)                                                         \
@@ -27,11 +28,11 @@
         .rope = kernel_rope,                                                                       \
         .rope_angles = kernel_rope_angles,                                                         \
         .kv_store = kernel_kv_store,                                                               \
-        .attention = lh_reference_attention,                                                       \
-        .attention_blocks = lh_reference_attention_blocks,                                         \
-        .attention_combine = lh_reference_attention_combine,                                       \
-        .latent_attention = lh_reference_latent_attention,                                         \
-        .latent_attention_blocks = lh_reference_latent_attention_blocks,                           \
+        .attention = kernel_attention,                                                             \
+        .attention_blocks = kernel_attention_blocks,                                               \
+        .attention_combine = kernel_attention_combine,                                             \
+        .latent_attention = kernel_latent_attention,                                               \
+        .latent_attention_blocks = kernel_latent_attention_blocks,                                 \
         .exp_sum = kernel_exp_sum,                                                                 \
         .max = kernel_max,                                                                         \
         .f32_from_f16 = kernel_f32_from_f16,                                                       \

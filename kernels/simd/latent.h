@@ -5,13 +5,14 @@
  * the last one perhaps not full. A tile is up to LATENT_VECTORS of them, rows slowest; each number
  * that is kept of a position is read as a scalar and meets them all:
  *   scores   a few positions at a time, one accumulator for each and each vector
- *   softmax  each lane over its own keys only
+ *   weights  each lane over its own keys only
  *   values   a few dimensions at a time, positions in ascending order, page by page: first those
- *            that all rows of the tile see, then what only the later rows see */
+ *            that all rows of the tile see, then what only the later rows see
+ * block by block; what a block gave is joined to the blocks before, or is the result itself. */
 #pragma once
 
 #include "kernels/layout.h"
-#include "kernels/simd/elementwise.h"
+#include "kernels/simd/block_sums.h"
 #include "kernels/simd/kv_rows.h"
 
 #include <assert.h>
@@ -31,13 +32,18 @@ typedef struct latent_tile {
     uint32_t ends[LATENT_VECTORS];  /* positions that are seen, ascending */
     uint32_t heads[LATENT_VECTORS]; /* lanes in use */
     const float *q[LATENT_VECTORS]; /* [heads][width] */
-    float *y[LATENT_VECTORS];       /* [heads][rank] */
-    float *turned;                  /* [width][vectors][16]: queries, then results */
-    float *p;                       /* [positions][vectors][16]: scores, then their exponentials */
-    float *sums;                    /* [16][16] */
-    float *rows;                    /* [64][width]: of a page, where they are no floats there */
+    float *turned;                  /* [width][vectors][16]: queries */
+    float *o, *next; /* [rank][vectors][16]: what one block gives, or several; and a later one */
+    float *p;        /* [LH_ATTENTION_BLOCK][vectors][16]: scores, then their exponentials */
+    float *lanes;    /* [16][16]: sums of these, a line for each lane of kernels.h */
+    float *rows;     /* [64][width]: of a page, where they are no floats there */
     float scale;
 } latent_tile;
+
+/* Of each vector: its greatest score, and the sum of its weights. */
+typedef struct latent_weights {
+    f32x16 m[LATENT_VECTORS], z[LATENT_VECTORS];
+} latent_weights;
 
 /* Lanes that are not in use are 0. */
 static void latent_turn_queries(const latent_tile *tile, uint32_t vectors) {
@@ -99,14 +105,14 @@ LANES_INLINE void latent_score(const latent_tile *tile, const float *rows, uint3
     }
     for (int i = 0; i < positions; i++)
         for (int v = 0; v < vectors; v++)
-            lanes_store(tile->p + ((size_t)t + (size_t)i) * (size_t)vectors * 16 + v * 16,
+            lanes_store(tile->p + (t % LH_ATTENTION_BLOCK + (size_t)i) * (size_t)vectors * 16 +
+                            v * 16,
                         lanes_mul(lanes_set(tile->scale), acc[v][i]));
 }
 
-LANES_INLINE void latent_score_all(const latent_tile *tile, const int vectors,
+LANES_INLINE void latent_score_all(const latent_tile *tile, lh_span left, const int vectors,
                                    const int positions) {
     const size_t width = tile->view->shape.value_dim;
-    lh_span left = {0, tile->ends[vectors - 1]};
     while (left.begin < left.end) {
         const lh_span keys = latent_in_page(left);
         const float *rows = latent_rows(tile, keys);
@@ -116,41 +122,44 @@ LANES_INLINE void latent_score_all(const latent_tile *tile, const int vectors,
     }
 }
 
-/* Exponentials of vector v's scores; returns 1 / their sums. */
-LANES_INLINE f32x16 latent_softmax(const latent_tile *tile, int v, const int vectors) {
-    float *p = tile->p + v * 16;
+/* The first `count` scores of vector v become their exponentials. */
+LANES_INLINE void latent_weigh(const latent_tile *tile, uint32_t count, latent_weights *weights,
+                               int v, const int vectors) {
+    float *p = tile->p + v * 16, *lanes = tile->lanes;
     size_t stride = (size_t)vectors * 16;
-    uint32_t end = tile->ends[v];
-    f32x16 greatest = lanes_load(p);
-    for (uint32_t t = 1; t < end; t++)
+    f32x16 greatest = lanes_set(count > 0 ? -INFINITY : NO_SCORE);
+    for (uint32_t t = 0; t < count; t++)
         greatest = lanes_max(greatest, lanes_load(p + t * stride));
+    greatest = lanes_add(greatest, lanes_set(0)); /* -0 becomes +0 */
     for (uint32_t i = 0; i < 16; i++)
-        lanes_store(tile->sums + i * 16, lanes_set(0));
-    for (uint32_t t = 0; t < end; t++) {
+        lanes_store(lanes + i * 16, lanes_set(0));
+    for (uint32_t t = 0; t < count; t++) {
         f32x16 e = lanes_exp(lanes_sub(lanes_load(p + t * stride), greatest));
-        float *sum = tile->sums + t % 16 * 16;
+        float *sum = lanes + t % 16 * 16;
         lanes_store(p + t * stride, e);
         lanes_store(sum, lanes_add(lanes_load(sum), e));
     }
     for (uint32_t half = 8; half > 0; half /= 2)
         for (uint32_t i = 0; i < half; i++)
-            lanes_store(tile->sums + i * 16, lanes_add(lanes_load(tile->sums + i * 16),
-                                                       lanes_load(tile->sums + (i + half) * 16)));
-    return lanes_div(lanes_set(1.0f), lanes_load(tile->sums));
+            lanes_store(lanes + i * 16,
+                        lanes_add(lanes_load(lanes + i * 16), lanes_load(lanes + (i + half) * 16)));
+    weights->m[v] = greatest;
+    weights->z[v] = lanes_load(lanes);
 }
 
 /* Adds p[t] * row[t][d] for t in keys, whose rows these are, to `dims` dimensions from d on of
- * `count` vectors from v on. */
-LANES_INLINE void latent_add(const latent_tile *tile, const float *rows, int v, lh_span keys,
-                             uint32_t d, const int count, const int vectors, const int dims) {
+ * `count` vectors from v on of o[rank][vectors][16]. */
+LANES_INLINE void latent_add(const latent_tile *tile, float *o, const float *rows, int v,
+                             lh_span keys, uint32_t d, const int count, const int vectors,
+                             const int dims) {
     size_t width = tile->view->shape.value_dim, stride = (size_t)vectors * 16;
-    float *y = tile->turned + d * stride + v * 16;
     const float *row = rows + d;
+    o += d * stride + (size_t)v * 16;
     f32x16 acc[LATENT_VECTORS][LATENT_SUMS];
     for (int i = 0; i < dims; i++)
         for (int c = 0; c < count; c++)
-            acc[c][i] = lanes_load(y + (size_t)i * stride + c * 16);
-    const float *p = tile->p + keys.begin * stride + v * 16;
+            acc[c][i] = lanes_load(o + (size_t)i * stride + c * 16);
+    const float *p = tile->p + keys.begin % LH_ATTENTION_BLOCK * stride + v * 16;
     for (uint32_t t = keys.begin; t < keys.end; t++, row += width, p += stride) {
         f32x16 weight[LATENT_VECTORS];
         for (int c = 0; c < count; c++)
@@ -163,71 +172,60 @@ LANES_INLINE void latent_add(const latent_tile *tile, const float *rows, int v, 
     }
     for (int i = 0; i < dims; i++)
         for (int c = 0; c < count; c++)
-            lanes_store(y + (size_t)i * stride + c * 16, acc[c][i]);
+            lanes_store(o + (size_t)i * stride + c * 16, acc[c][i]);
 }
 
 /* latent_add over all dimensions and pages. */
-LANES_INLINE void latent_add_values(const latent_tile *tile, int v, lh_span keys, const int count,
-                                    const int vectors) {
+LANES_INLINE void latent_add_values(const latent_tile *tile, float *o, int v, lh_span keys,
+                                    const int count, const int vectors) {
     const int dims = LATENT_SUMS / count;
     while (keys.begin < keys.end) {
         const lh_span some = latent_in_page(keys);
         const float *rows = latent_rows(tile, some);
         uint32_t d = 0;
         for (; d + (uint32_t)dims <= tile->rank; d += (uint32_t)dims)
-            latent_add(tile, rows, v, some, d, count, vectors, dims);
+            latent_add(tile, o, rows, v, some, d, count, vectors, dims);
         for (; d < tile->rank; d++)
-            latent_add(tile, rows, v, some, d, count, vectors, 1);
+            latent_add(tile, o, rows, v, some, d, count, vectors, 1);
         keys.begin = some.end;
     }
 }
 
-/* y of vector v from its lanes. */
-LANES_INLINE void latent_turn_back(const latent_tile *tile, int v, f32x16 inverse,
-                                   const int vectors) {
-    float lanes[16];
-    for (uint32_t d = 0; d < tile->rank; d++) {
-        const float *y = tile->turned + ((size_t)d * (size_t)vectors + (size_t)v) * 16;
-        lanes_store(lanes, lanes_mul(lanes_load(y), inverse));
-        for (uint32_t head = 0; head < tile->heads[v]; head++)
-            tile->y[v][(size_t)head * tile->rank + d] = lanes[head];
-    }
-}
-
-LANES_INLINE void latent_attend(const latent_tile *tile, const int vectors) {
+/* What a block gives: weights, and o[rank][vectors][16]. */
+LANES_INLINE void latent_attend_block(const latent_tile *tile, uint32_t block,
+                                      latent_weights *weights, float *o, const int vectors) {
     const int positions = LATENT_SUMS / vectors > LANES_QUERIES ? LANES_QUERIES
                           : LATENT_SUMS / vectors >= 8          ? 8
                           : LATENT_SUMS / vectors >= 4          ? 4
                                                                 : 2;
-    const lh_span common = {0, tile->ends[0]};
-    f32x16 inverse[LATENT_VECTORS];
-    latent_turn_queries(tile, (uint32_t)vectors);
-    latent_score_all(tile, vectors, positions);
+    lh_span keys[LATENT_VECTORS];
     for (int v = 0; v < vectors; v++)
-        inverse[v] = latent_softmax(tile, v, vectors);
+        keys[v] = lh_attention_keys_in((lh_span){0, tile->ends[v]}, block);
+    latent_score_all(tile, keys[vectors - 1], vectors, positions);
+    for (int v = 0; v < vectors; v++)
+        latent_weigh(tile, keys[v].end - keys[v].begin, weights, v, vectors);
     for (size_t i = 0; i < (size_t)tile->rank * (size_t)vectors; i++)
-        lanes_store(tile->turned + i * 16, lanes_set(0));
-    latent_add_values(tile, 0, common, vectors, vectors);
-    for (int v = 0; v < vectors; v++) {
-        latent_add_values(tile, v, (lh_span){common.end, tile->ends[v]}, 1, vectors);
-        latent_turn_back(tile, v, inverse[v], vectors);
-    }
+        lanes_store(o + i * 16, lanes_set(0));
+    latent_add_values(tile, o, 0, keys[0], vectors, vectors);
+    for (int v = 0; v < vectors; v++)
+        latent_add_values(tile, o, v, (lh_span){keys[0].end, keys[v].end}, 1, vectors);
 }
 
-static void latent_attend_tile(const latent_tile *tile, uint32_t vectors) {
+static void latent_attend(const latent_tile *tile, uint32_t block, latent_weights *weights,
+                          float *o, uint32_t vectors) {
     switch (vectors) {
     case 1:
-        latent_attend(tile, 1);
+        latent_attend_block(tile, block, weights, o, 1);
         break;
     case 2:
-        latent_attend(tile, 2);
+        latent_attend_block(tile, block, weights, o, 2);
         break;
 #if LANES_QUERIES > 4
     case 3:
-        latent_attend(tile, 3);
+        latent_attend_block(tile, block, weights, o, 3);
         break;
     case 4:
-        latent_attend(tile, 4);
+        latent_attend_block(tile, block, weights, o, 4);
         break;
 #endif
     default:
@@ -235,30 +233,120 @@ static void latent_attend_tile(const latent_tile *tile, uint32_t vectors) {
     }
 }
 
+/* Joins a later block, tile->next and its weights, to those before it in vector v. */
+static void latent_join(const latent_tile *tile, latent_weights *weights,
+                        const latent_weights *next, uint32_t v, uint32_t vectors) {
+    f32x16 greatest = lanes_max(weights->m[v], next->m[v]);
+    f32x16 a = lanes_exp(lanes_sub(weights->m[v], greatest)),
+           c = lanes_exp(lanes_sub(next->m[v], greatest));
+    weights->m[v] = greatest;
+    weights->z[v] = lanes_fma(weights->z[v], a, lanes_mul(next->z[v], c));
+    for (size_t d = 0; d < tile->rank; d++) {
+        float *o = tile->o + (d * vectors + v) * 16;
+        const float *its = tile->next + (d * vectors + v) * 16;
+        lanes_store(o, lanes_fma(lanes_load(o), a, lanes_mul(lanes_load(its), c)));
+    }
+}
+
+/* y[heads][floats] of vector v from its lanes, each times `factor`. */
+static void latent_turn_back(const latent_tile *tile, float *y, size_t floats, f32x16 factor,
+                             uint32_t v, uint32_t vectors) {
+    float lanes[16];
+    for (size_t d = 0; d < tile->rank; d++) {
+        lanes_store(lanes, lanes_mul(lanes_load(tile->o + (d * vectors + v) * 16), factor));
+        for (uint32_t head = 0; head < tile->heads[v]; head++)
+            y[head * floats + d] = lanes[head];
+    }
+}
+
+static void latent_store_partials(const latent_tile *tile, float *partials,
+                                  const latent_weights *weights, uint32_t v, uint32_t vectors) {
+    const size_t floats = lh_attention_partial_floats(tile->rank),
+                 m = lh_attention_partial_m(tile->rank);
+    float greatest[16], sums[16];
+    lanes_store(greatest, weights->m[v]);
+    lanes_store(sums, weights->z[v]);
+    latent_turn_back(tile, partials, floats, lanes_set(1.0f), v, vectors);
+    for (uint32_t head = 0; head < tile->heads[v]; head++) {
+        partials[head * floats + m] = greatest[head];
+        partials[head * floats + m + 1] = sums[head];
+    }
+}
+
+static latent_tile latent_tile_of(const lh_kv_view *view, uint32_t rank, float scale,
+                                  float *scratch) {
+    assert(view->shape.kv_heads == 1 && rank <= view->shape.value_dim);
+    const size_t query_floats = (size_t)view->shape.value_dim * LH_LATENT_QUERIES,
+                 result_floats = (size_t)rank * LH_LATENT_QUERIES;
+    latent_tile tile = {.view = view, .rank = rank, .scale = scale, .turned = scratch};
+    tile.rows = tile.turned + query_floats;
+    tile.o = tile.rows + query_floats;
+    tile.next = tile.o + result_floats;
+    tile.lanes = tile.next + result_floats;
+    tile.p = tile.lanes + LH_LANES * LH_LANES;
+    return tile;
+}
+
+/* Vector v is up to 16 heads from `head` on of q[heads][width]. */
+static void latent_place(latent_tile *tile, uint32_t v, const float *q, uint32_t head,
+                         uint32_t heads, uint32_t position) {
+    tile->ends[v] = position + 1;
+    tile->heads[v] = heads - head < LH_LANES ? heads - head : LH_LANES;
+    tile->q[v] = q + (size_t)head * tile->view->shape.value_dim;
+}
+
+/* y[v][heads][rank] of all vectors. */
+static void latent_attend_all(const latent_tile *tile, float *const *y, uint32_t vectors) {
+    const uint32_t blocks = (tile->ends[vectors - 1] - 1) / LH_ATTENTION_BLOCK + 1;
+    latent_weights weights, next;
+    latent_turn_queries(tile, vectors);
+    latent_attend(tile, 0, &weights, tile->o, vectors);
+    for (uint32_t block = 1; block < blocks; block++) {
+        latent_attend(tile, block, &next, tile->next, vectors);
+        for (uint32_t v = 0; v < vectors; v++)
+            if (tile->ends[v] > block * LH_ATTENTION_BLOCK)
+                latent_join(tile, &weights, &next, v, vectors);
+    }
+    for (uint32_t v = 0; v < vectors; v++)
+        latent_turn_back(tile, y[v], tile->rank, lanes_div(lanes_set(1.0f), weights.z[v]), v,
+                         vectors);
+}
+
 static void kernel_latent_attention(float *y, size_t y_stride, const float *q, size_t q_stride,
                                     const lh_kv_view *view, uint32_t rank, uint32_t heads,
                                     uint32_t first, uint32_t rows, float scale, void *scratch) {
-    assert(view->shape.kv_heads == 1 && rank <= view->shape.value_dim);
     uint32_t groups = (heads + LH_LANES - 1) / LH_LANES, vectors = rows * groups;
-    const size_t lines = (size_t)view->shape.value_dim * LH_LATENT_QUERIES;
-    float *turned = scratch, *page = turned + lines, *sums = page + lines;
-    latent_tile tile = {.view = view,
-                        .rank = rank,
-                        .scale = scale,
-                        .turned = turned,
-                        .sums = sums,
-                        .rows = page,
-                        .p = sums + LH_LANES * LH_LANES};
+    latent_tile tile = latent_tile_of(view, rank, scale, scratch);
     for (uint32_t done = 0; done < vectors;) {
         uint32_t left = vectors - done, count = left < LATENT_VECTORS ? left : LATENT_VECTORS;
+        float *results[LATENT_VECTORS];
         for (uint32_t v = 0; v < count; v++) {
             uint32_t row = (done + v) / groups, head = (done + v) % groups * LH_LANES;
-            tile.ends[v] = first + row + 1;
-            tile.heads[v] = heads - head < LH_LANES ? heads - head : LH_LANES;
-            tile.q[v] = q + row * q_stride + (size_t)head * view->shape.value_dim;
-            tile.y[v] = y + row * y_stride + (size_t)head * rank;
+            latent_place(&tile, v, q + row * q_stride, head, heads, first + row);
+            results[v] = y + row * y_stride + (size_t)head * rank;
         }
-        latent_attend_tile(&tile, count);
+        latent_attend_all(&tile, results, count);
         done += count;
+    }
+}
+
+static void kernel_latent_attention_blocks(float *partials, size_t stride, const float *q,
+                                           const lh_kv_view *view, uint32_t rank, uint32_t heads,
+                                           uint32_t position, float scale, lh_span blocks,
+                                           void *scratch) {
+    const size_t floats = lh_attention_partial_floats(rank);
+    latent_tile tile = latent_tile_of(view, rank, scale, scratch);
+    for (uint32_t done = 0; done < heads; done += LATENT_VECTORS * LH_LANES) {
+        uint32_t vectors = 0;
+        for (uint32_t head = done; head < heads && vectors < LATENT_VECTORS; head += LH_LANES)
+            latent_place(&tile, vectors++, q, head, heads, position);
+        latent_turn_queries(&tile, vectors);
+        for (uint32_t block = blocks.begin; block < blocks.end; block++) {
+            latent_weights weights;
+            float *own = partials + (block - blocks.begin) * stride + done * floats;
+            latent_attend(&tile, block, &weights, tile.o, vectors);
+            for (uint32_t v = 0; v < vectors; v++)
+                latent_store_partials(&tile, own + v * LH_LANES * floats, &weights, v, vectors);
+        }
     }
 }

@@ -27,7 +27,8 @@ static void check(test_random *random, lh_activation_kind kind, uint32_t rows, u
     const size_t stride = width + random_between(random, 0, 5);
     float *x = random_floats(random, rows * stride), *gain = random_floats(random, width);
     float *squares = random_floats(random, rows * LH_LANES), *scale = test_alloc(rows * 4);
-    float *expected_squares = test_alloc(rows * LH_LANES * 4), *expected_scale = test_alloc(rows * 4);
+    float *expected_squares = test_alloc(rows * LH_LANES * 4),
+          *expected_scale = test_alloc(rows * 4);
     lh_activations packed = activations(kind, rows, width),
                    expected = activations(kind, rows, width);
     char what[64];

@@ -1,5 +1,6 @@
 /* Attention over pages: the reference against softmax in double, each set against the reference,
- * chunks of rows against all at once, and what lies behind the mask or before the window. */
+ * chunks of rows against all at once, blocks of keys one by one against all at once, and what lies
+ * behind the mask or before the window. */
 #include "tests/kernels/support/arrays.h"
 
 #include <math.h>
@@ -11,6 +12,8 @@
 
 #include <cmocka.h>
 
+enum { PAGES = 13 }; /* 4 blocks, the last one begun */
+
 /* A cache of one sequence and the queries on it. */
 typedef struct cache {
     lh_kv_shape shape;
@@ -18,7 +21,7 @@ typedef struct cache {
     size_t q_stride, y_stride, key_stride, value_stride;
     float *q, *keys, *values; /* [context][...] as the model makes them */
     const float *sinks;       /* [kv_heads * group]; NULL: none */
-    void *key_pages[8], *value_pages[8];
+    void *key_pages[PAGES], *value_pages[PAGES];
 } cache;
 
 static lh_kv_view view_of(const cache *c) {
@@ -97,10 +100,11 @@ static float *run(const lh_kernels *kernels, const cache *c, uint32_t chunk) {
 static const float some_sinks[] = {0.3f, -2, 9, 0, -60, 1.5f};
 
 /* Beside the floats that were stored: `tolerance` is what the type may lose. */
-static void check_softmax(lh_kv_type type, uint32_t window, const float *sinks, double tolerance) {
+static void check_softmax(lh_kv_type type, uint32_t context, uint32_t window, const float *sinks,
+                          double tolerance) {
     enum { KEY_DIM = 20, VALUE_DIM = 36 };
     test_random random = {31};
-    cache c = make_cache(&random, &(lh_kv_shape){type, 2, KEY_DIM, VALUE_DIM}, 3, 70);
+    cache c = make_cache(&random, &(lh_kv_shape){type, 2, KEY_DIM, VALUE_DIM}, 3, context);
     c.window = window;
     c.sinks = sinks;
     float *y = run(lh_kernels_at(0), &c, 0);
@@ -130,12 +134,14 @@ static void test_reference_is_softmax(void **state) {
     (void)state;
     static const double tolerances[] = {[LH_KV_F32] = 1e-6, [LH_KV_F16] = 1e-3, [LH_KV_Q8] = 1e-2};
     for (lh_kv_type type = LH_KV_F32; type <= LH_KV_Q8; type++) {
-        check_softmax(type, LH_ATTENTION_ALL, NULL, tolerances[type]);
-        check_softmax(type, 70, NULL, tolerances[type]);
-        check_softmax(type, 7, NULL, tolerances[type]);
-        check_softmax(type, 1, NULL, tolerances[type]);
-        check_softmax(type, LH_ATTENTION_ALL, some_sinks, tolerances[type]);
-        check_softmax(type, 7, some_sinks, tolerances[type]);
+        check_softmax(type, 70, LH_ATTENTION_ALL, NULL, tolerances[type]);
+        check_softmax(type, 70, 70, NULL, tolerances[type]);
+        check_softmax(type, 70, 7, NULL, tolerances[type]);
+        check_softmax(type, 70, 1, NULL, tolerances[type]);
+        check_softmax(type, 70, LH_ATTENTION_ALL, some_sinks, tolerances[type]);
+        check_softmax(type, 70, 7, some_sinks, tolerances[type]);
+        check_softmax(type, 530, LH_ATTENTION_ALL, NULL, tolerances[type]);
+        check_softmax(type, 530, 260, some_sinks, tolerances[type]);
     }
 }
 
@@ -230,6 +236,74 @@ static void test_any_shape_chunk_and_window(void **state) {
     for_each_set(check_shapes, "windows");
 }
 
+/* One row from its blocks, computed in two spans, the later one first. */
+static void attend_in_halves(const lh_kernels *kernels, const cache *c, uint32_t row, uint32_t cut,
+                             float *y) {
+    const lh_kv_view view = view_of(c);
+    const lh_span blocks = lh_attention_blocks(row, c->window);
+    const size_t stride = lh_attention_partial_floats(c->shape.value_dim) * c->group + 32,
+                 scratch_bytes = lh_attention_scratch_bytes(c->shape.value_dim);
+    cut = blocks.begin + cut % (blocks.end - blocks.begin);
+    for (uint32_t head = 0; head < c->shape.kv_heads; head++) {
+        void *scratch = test_alloc(scratch_bytes);
+        float *partials = test_alloc((blocks.end - blocks.begin) * stride * sizeof(float));
+        const float *q = c->q + row * c->q_stride + (size_t)head * c->group * c->shape.key_dim;
+        memset(scratch, 0xff, scratch_bytes);
+        kernels->attention_blocks(partials + (cut - blocks.begin) * stride, stride, q, &view, head,
+                                  c->group, row, c->window, 0.125f, (lh_span){cut, blocks.end},
+                                  scratch);
+        kernels->attention_blocks(partials, stride, q, &view, head, c->group, row, c->window,
+                                  0.125f, (lh_span){blocks.begin, cut}, scratch);
+        kernels->attention_combine(
+            y + row * c->y_stride + (size_t)head * c->group * c->shape.value_dim, partials, stride,
+            blocks.end - blocks.begin, c->group, c->shape.value_dim,
+            c->sinks ? c->sinks + head * c->group : NULL);
+        free(partials);
+        free(scratch);
+    }
+}
+
+/* Rows that see several blocks, at a bound between two of them and elsewhere. */
+static void check_blocks(const lh_kernels *set, void *context) {
+    (void)context;
+    static const uint32_t dims[] = {16, 64, 20, 48, 128, 33};
+    test_random random = {35};
+    for (uint32_t i = 0; i < 36; i++) {
+        const lh_kv_shape shape = {(lh_kv_type)(i % 3), random_between(&random, 1, 2), dims[i % 6],
+                                   dims[(i + i / 6) % 6]};
+        uint32_t rows = random_between(&random, 1, 12),
+                 at = i % 2 ? 256 * random_between(&random, 1, 3) + random_between(&random, 0, 8)
+                            : random_between(&random, 260, 800),
+                 first = at - random_between(&random, 0, rows - 1);
+        cache c = make_cache(&random, &shape, random_between(&random, 1, 9), first + rows);
+        float *sinks = random_floats(&random, (size_t)shape.kv_heads * c.group);
+        size_t floats = c.context * c.y_stride;
+        float *expected = test_alloc(floats * 4), *y = test_alloc(floats * 4);
+        memset(y, 0, floats * 4);
+        memset(expected, 0, floats * 4);
+        c.sinks = i % 4 ? sinks : NULL;
+        if (i % 3)
+            c.window = i % 5 ? random_between(&random, 200, 600) : random_between(&random, 1, 12);
+        store(set, &c, 0, c.context);
+        attend(lh_kernels_at(0), &c, first, rows, expected);
+        attend(set, &c, first, rows, y);
+        assert_same_floats(y, expected, floats, set->name);
+        memset(y, 0, floats * 4);
+        for (uint32_t row = first; row < first + rows; row++)
+            attend_in_halves(set, &c, row, random_between(&random, 0, 9), y);
+        assert_same_floats(y, expected, floats, set->name);
+        free(y);
+        free(expected);
+        free(sinks);
+        free_cache(&c);
+    }
+}
+
+static void test_blocks_one_by_one_and_at_once(void **state) {
+    (void)state;
+    for_each_set(check_blocks, NULL);
+}
+
 /* Pages that no row's window reaches may be gone. */
 static void check_pages_before_the_window(const lh_kernels *kernels, void *context) {
     (void)context;
@@ -292,6 +366,7 @@ int main(void) {
         cmocka_unit_test(test_reference_pages_are_as_drawn),
         cmocka_unit_test(test_any_shape_and_chunk),
         cmocka_unit_test(test_any_shape_chunk_and_window),
+        cmocka_unit_test(test_blocks_one_by_one_and_at_once),
         cmocka_unit_test(test_pages_before_the_window_are_not_read),
         cmocka_unit_test(test_decoding_at_a_far_position),
     };

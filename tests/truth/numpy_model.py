@@ -11,6 +11,7 @@ from gguf import GGUFReader
 from gguf.quants import dequantize
 
 BLOCK = 32
+ATTENTION_BLOCK = 256  # keys that are summed together (kernels.h)
 # Architectures whose files store the pairs that turn together as (2i, 2i + 1).
 INTERLEAVED = ("llama", "granite", "granitemoe", "minicpm", "glm4", "smollm3", "internlm2", "ernie4_5", "maincoder", "deepseek", "deepseek2", "bailingmoe",
                "ernie4_5-moe")
@@ -200,18 +201,36 @@ class Int8:
         """q, k, v [rows][head_dim] of one head -> [rows][head_dim]; seen[rows][keys]; sink: of the head, -inf for none."""
         rows = q.shape[0]
         scores = np.float32(scale) * chain(q[:, None, :], k[None, :, :], axis=2)
-        greatest = np.maximum(np.where(seen, scores, -np.inf).max(axis=1, keepdims=True), sink).astype(np.float32)
-        p = np.where(seen, exp(np.where(seen, scores - greatest, np.float32(0))), np.float32(0))
-        lanes = np.zeros((16, rows), dtype=np.float32)
-        first = seen.argmax(axis=1)  # lanes count from the first key that the row sees
-        for offset in range(rows):
-            key = first + offset
-            inside = key < rows
-            lanes[offset % 16][inside] += p[np.nonzero(inside)[0], key[inside]]
-        total = lane_tree(lanes)
+        sums = np.full(rows, -np.inf, np.float32), np.zeros(rows, np.float32), np.zeros((rows, v.shape[1]), np.float32)
+        for first in range(0, rows, ATTENTION_BLOCK):
+            block = slice(first, first + ATTENTION_BLOCK)
+            sums = self.join(seen[:, block].any(axis=1), sums, self.block(scores[:, block], v[block], seen[:, block]))
+        greatest, total, o = sums
         if sink > -np.inf:
-            total = total + exp(np.float32(sink) - greatest[:, 0])
-        return chain(p.T[:, :, None], v[:, None, :], axis=0) * (np.float32(1) / total)[:, None]
+            everything = np.maximum(greatest, np.float32(sink))
+            own = exp(greatest - everything)
+            total, o = fused(total, own, exp(np.float32(sink) - everything)), o * own[:, None]
+        return o * (np.float32(1) / total)[:, None]
+
+    def block(self, scores, v, seen):
+        """The greatest score, the sum of weights and that of values of one block of keys; of none: 0, nonsense and 0."""
+        greatest = np.where(seen, scores, -np.inf).max(axis=1).astype(np.float32)
+        greatest[~seen.any(axis=1)] = 0
+        p = np.where(seen, exp(np.where(seen, scores - greatest[:, None], np.float32(0))), np.float32(0))
+        lanes = np.zeros((16, len(p)), dtype=np.float32)
+        for t in range(p.shape[1]):
+            lanes[t % 16] += p[:, t]
+        return greatest, lane_tree(lanes), chain(p.T[:, :, None], v[:, None, :], axis=0)
+
+    def join(self, meets, sums, block):
+        """Sums with a later block, in the rows that see some of it; the first one of a row is its sums."""
+        (m, z, o), (block_m, block_z, block_o) = sums, block
+        begins, both = meets & np.isinf(m), meets & ~np.isinf(m)
+        greatest = np.maximum(m, block_m)
+        a, c = (exp(np.where(both, x - greatest, np.float32(0))) for x in (m, block_m))
+        later = greatest, fused(z, a, block_z * c), fused(o, a[:, None], block_o * c[:, None])
+        choose = lambda old, new, joined: np.where(both, joined.T, np.where(begins, new.T, old.T)).T
+        return tuple(choose(*three) for three in zip(sums, block, later))
 
     def softmax(self, logits):
         p = exp(logits - logits.max(axis=1, keepdims=True))

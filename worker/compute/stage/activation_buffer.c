@@ -68,8 +68,8 @@ void lh_activation_buffer_reset(lh_activation_buffer *buffer, const lh_compute *
     *buffer = (lh_activation_buffer){0};
 }
 
-static bool attention_init(lh_attention *attention, const lh_model_config *config,
-                           uint32_t threads) {
+static bool attention_init(lh_attention *attention, const lh_model_config *config, uint32_t rows,
+                           uint32_t context, uint32_t threads) {
     size_t bytes = lh_attention_scratch_bytes(config->head_dim);
     attention->heads = config->heads;
     attention->kv_heads = config->kv_heads;
@@ -77,7 +77,9 @@ static bool attention_init(lh_attention *attention, const lh_model_config *confi
     attention->scale = config->attention_scale;
     attention->scratch_bytes = (bytes + 63) / 64 * 64;
     attention->scratch = lh_aligned_array_allocate(attention->scratch_bytes, threads);
-    return attention->scratch;
+    attention->partials = lh_attention_partials_of(config->heads, config->kv_heads,
+                                                   config->head_dim, rows, context, threads);
+    return lh_attention_partials_allocate(&attention->partials) && attention->scratch;
 }
 
 static bool feed_forward_init(lh_scratch *scratch, const lh_model_config *config,
@@ -112,11 +114,12 @@ static bool branch_gain_init(lh_scratch *scratch, const lh_model_config *config,
 
 lh_status lh_scratch_init(lh_scratch *scratch, const lh_model_config *config,
                           const lh_parameters *weights, const lh_compute *compute, uint32_t rows,
-                          uint32_t threads, lh_error *error) {
+                          uint32_t context, uint32_t threads, lh_error *error) {
     *scratch = (lh_scratch){0};
-    bool complete = config->latent.rank > 0 ? lh_latent_init(&scratch->latent, config, weights,
-                                                             compute, rows, threads, NULL) == LH_OK
-                                            : attention_init(&scratch->attention, config, threads);
+    bool complete = config->latent.rank > 0
+                        ? lh_latent_init(&scratch->latent, config, weights, compute, rows, context,
+                                         threads, NULL) == LH_OK
+                        : attention_init(&scratch->attention, config, rows, context, threads);
     for (uint32_t i = 0; i < weights->layer_count && complete; i++) {
         const lh_layer *layer = &weights->layers[i];
         complete = lh_packed_add(compute, &scratch->attended_packed, &layer->attn_output, rows);
@@ -152,6 +155,7 @@ void lh_scratch_reset(lh_scratch *scratch, const lh_compute *compute) {
     lh_packed_reset(compute, &scratch->gated_packed);
     lh_packed_reset(compute, &scratch->attended_packed);
     lh_latent_reset(&scratch->latent, compute);
+    free(scratch->attention.partials.data);
     free(scratch->attention.scratch);
     *scratch = (lh_scratch){0};
 }

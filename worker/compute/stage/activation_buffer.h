@@ -43,7 +43,8 @@ lh_status lh_activation_buffer_init(lh_activation_buffer *buffer, const lh_model
                                     const lh_parameters *weights, const lh_compute *compute,
                                     uint32_t rows, lh_error *error);
 void lh_activation_buffer_reset(lh_activation_buffer *buffer, const lh_compute *compute);
+/* context: positions of one sequence. */
 lh_status lh_scratch_init(lh_scratch *scratch, const lh_model_config *config,
                           const lh_parameters *weights, const lh_compute *compute, uint32_t rows,
-                          uint32_t threads, lh_error *error);
+                          uint32_t context, uint32_t threads, lh_error *error);
 void lh_scratch_reset(lh_scratch *scratch, const lh_compute *compute);

@@ -56,16 +56,34 @@ size_t lh_latent_thread_bytes(const lh_model_config *config) {
                              round_up(kernel);
 }
 
+static lh_attention_partials partials_of(const lh_latent *latent, uint32_t rows, uint32_t context,
+                                         uint32_t threads) {
+    const uint32_t groups = (latent->heads + PART_HEADS - 1) / PART_HEADS;
+    return lh_attention_partials_of(latent->heads, groups, latent->shape.rank, rows, context,
+                                    threads);
+}
+
+uint64_t lh_latent_shared_bytes(const lh_model_config *config, uint32_t rows, uint32_t context,
+                                uint32_t threads) {
+    const lh_latent latent = shape_of(config);
+    const lh_attention_partials partials = partials_of(&latent, rows, context, threads);
+    return lh_attention_partials_bytes(&partials) +
+           (uint64_t)partials.rows * latent.heads * width_of(&latent) * sizeof(float);
+}
+
 lh_status lh_latent_init(lh_latent *latent, const lh_model_config *config,
                          const lh_parameters *weights, const lh_compute *compute, uint32_t rows,
-                         uint32_t threads, lh_error *error) {
+                         uint32_t context, uint32_t threads, lh_error *error) {
     double growth = lh_rope_attention_growth(&config->rope[LH_LAYER_FULL]);
     *latent = shape_of(config);
     latent->scale = (float)(config->attention_scale * growth * growth);
     latent->scratch_bytes = lh_latent_thread_bytes(config);
     if (latent->scratch_bytes > 0)
         latent->scratch = lh_aligned_array_allocate(latent->scratch_bytes, threads);
-    bool complete = latent->scratch;
+    latent->partials = partials_of(latent, rows, context, threads);
+    bool complete = latent->scratch && lh_attention_partials_allocate(&latent->partials) &&
+                    lh_floats_allocate(compute, &latent->divided, latent->partials.rows,
+                                       (size_t)latent->heads * width_of(latent));
     for (uint32_t i = 0; i < weights->layer_count && complete; i++)
         if (weights->layers[i].q_b.data)
             complete = lh_packed_add(compute, &latent->queries, &weights->layers[i].q_b, rows);
@@ -77,6 +95,8 @@ lh_status lh_latent_init(lh_latent *latent, const lh_model_config *config,
 
 void lh_latent_reset(lh_latent *latent, const lh_compute *compute) {
     lh_packed_reset(compute, &latent->queries);
+    compute->ops->release(compute, latent->divided);
+    free(latent->partials.data);
     free(latent->scratch);
     *latent = (lh_latent){0};
 }
@@ -88,6 +108,7 @@ typedef struct lh_latent_arguments {
     const lh_position_run *runs;
     uint32_t count, number;
     uint32_t heads, groups; /* of a part; such groups of heads */
+    uint32_t blocks;        /* of a row at most, where attention is divided by them */
     const float *q;
     float *y;
 } lh_latent_arguments;
@@ -147,45 +168,126 @@ static void take_back(const lh_latent_part *part) {
     }
 }
 
+/* Heads of group `group`, in the scratch of a thread. */
+static lh_latent_part part_of(const lh_latent_arguments *a, const lh_position_run *run,
+                              uint32_t group, uint32_t thread) {
+    const lh_latent *latent = a->latent;
+    char *scratch = latent->scratch + thread * latent->scratch_bytes;
+    const uint32_t begin = group * a->heads;
+    return (lh_latent_part){.a = a,
+                            .run = run,
+                            .begin = begin,
+                            .count = lh_min_u32(a->heads, latent->heads - begin),
+                            .queries = (float *)(void *)scratch,
+                            .results = (float *)(void *)(scratch + query_bytes(latent)),
+                            .packed = scratch + query_bytes(latent) + result_bytes(latent)};
+}
+
+static void *kernel_scratch_of(const lh_latent_part *part) {
+    return (char *)part->packed + packed_bytes(part->a->latent);
+}
+
 /* The last runs go first, because late positions have the most rows to read. */
 static void attend_part(void *context, uint32_t number, uint32_t thread) {
     const lh_latent_arguments *a = context;
     const lh_latent *latent = a->latent;
-    char *scratch = latent->scratch + thread * latent->scratch_bytes;
-    uint32_t begin = number % a->groups * a->heads;
-    const lh_latent_part part = {.a = a,
-                                 .run = &a->runs[a->count - 1 - number / a->groups],
-                                 .begin = begin,
-                                 .count = lh_min_u32(a->heads, latent->heads - begin),
-                                 .queries = (float *)(void *)scratch,
-                                 .results = (float *)(void *)(scratch + query_bytes(latent)),
-                                 .packed = scratch + query_bytes(latent) + result_bytes(latent)};
-    const lh_kv_view view = lh_kv_sequence_view(part.run->sequence, a->number);
+    const lh_position_run *run = &a->runs[a->count - 1 - number / a->groups];
+    const lh_latent_part part = part_of(a, run, number % a->groups, thread);
+    const lh_kv_view view = lh_kv_sequence_view(run->sequence, a->number);
     take_to_latent_space(&part);
-    a->compute->kernels->latent_attention(part.results, (size_t)part.count * latent->shape.rank,
-                                          part.queries, (size_t)part.count * width_of(latent),
-                                          &view, latent->shape.rank, part.count,
-                                          part.run->first_position, part.run->rows, latent->scale,
-                                          (char *)part.packed + packed_bytes(latent));
+    a->compute->kernels->latent_attention(
+        part.results, (size_t)part.count * latent->shape.rank, part.queries,
+        (size_t)part.count * width_of(latent), &view, latent->shape.rank, part.count,
+        run->first_position, run->rows, latent->scale, kernel_scratch_of(&part));
     take_back(&part);
+}
+
+/* Queries of row `row` from head `head` on. */
+static float *divided_queries(const lh_latent *latent, uint32_t row, uint32_t head) {
+    return latent->divided + ((size_t)row * latent->heads + head) * width_of(latent);
+}
+
+static void divided_query_part(void *context, uint32_t number, uint32_t thread) {
+    const lh_latent_arguments *a = context;
+    const uint32_t row = number / a->groups;
+    const lh_position_run run = lh_attention_partials_row(a->runs, row);
+    lh_latent_part part = part_of(a, &run, number % a->groups, thread);
+    part.queries = divided_queries(a->latent, row, part.begin);
+    take_to_latent_space(&part);
+}
+
+/* A part is one block of keys of one group of heads of one row. */
+static void divided_block_part(void *context, uint32_t number, uint32_t thread) {
+    const lh_latent_arguments *a = context;
+    const lh_attention_partials *partials = &a->latent->partials;
+    const uint32_t block = number % a->blocks, group = number / a->blocks % a->groups,
+                   row = number / a->blocks / a->groups;
+    const lh_position_run run = lh_attention_partials_row(a->runs, row);
+    const lh_latent_part part = part_of(a, &run, group, thread);
+    const lh_kv_view view = lh_kv_sequence_view(run.sequence, a->number);
+    if (block >= lh_attention_blocks(run.first_position, LH_ATTENTION_ALL).end)
+        return;
+    a->compute->kernels->latent_attention_blocks(
+        lh_attention_partials_at(partials, row, block, part.begin), partials->block_floats,
+        divided_queries(a->latent, row, part.begin), &view, a->latent->shape.rank, part.count,
+        run.first_position, a->latent->scale, (lh_span){block, block + 1},
+        kernel_scratch_of(&part));
+}
+
+static void divided_result_part(void *context, uint32_t number, uint32_t thread) {
+    const lh_latent_arguments *a = context;
+    const lh_attention_partials *partials = &a->latent->partials;
+    const uint32_t row = number / a->groups;
+    const lh_position_run run = lh_attention_partials_row(a->runs, row);
+    const lh_latent_part part = part_of(a, &run, number % a->groups, thread);
+    a->compute->kernels->attention_combine(
+        part.results, lh_attention_partials_at(partials, row, 0, part.begin),
+        partials->block_floats, lh_attention_blocks(run.first_position, LH_ATTENTION_ALL).end,
+        part.count, a->latent->shape.rank, NULL);
+    take_back(&part);
+}
+
+static void divide(lh_latent_arguments *arguments, uint32_t heads) {
+    arguments->heads = heads;
+    arguments->groups = (arguments->latent->heads + heads - 1) / heads;
+}
+
+/* Queries and results are products, which are read once for each head; so a part has few of them.
+ * A row of the pages is read once for 16. */
+static void attend_by_blocks(lh_latent_arguments *arguments, lh_thread_pool *pool) {
+    uint32_t rows = 0;
+    for (uint32_t i = 0; i < arguments->count; i++)
+        rows += arguments->runs[i].rows;
+    divide(arguments, PART_HEADS_MIN);
+    lh_thread_pool_run(pool, rows * arguments->groups, divided_query_part, arguments);
+    divide(arguments, PART_HEADS);
+    lh_thread_pool_run(pool, rows * arguments->groups * arguments->blocks, divided_block_part,
+                       arguments);
+    divide(arguments, PART_HEADS_MIN);
+    lh_thread_pool_run(pool, rows * arguments->groups, divided_result_part, arguments);
 }
 
 void lh_latent_attend(const lh_latent *latent, const lh_compute *compute, const lh_layer *layer,
                       const lh_position_run *runs, uint32_t count, uint32_t number, const float *q,
                       float *y) {
     uint32_t threads = lh_thread_pool_size(compute->pool), heads = PART_HEADS;
-    while (heads > PART_HEADS_MIN &&
-           (uint64_t)count * ((latent->heads + heads - 1) / heads) < threads)
-        heads /= 2;
     lh_latent_arguments arguments = {.latent = latent,
                                      .compute = compute,
                                      .layer = layer,
                                      .runs = runs,
                                      .count = count,
                                      .number = number,
-                                     .heads = heads,
-                                     .groups = (latent->heads + heads - 1) / heads,
                                      .q = q,
                                      .y = y};
+    arguments.blocks =
+        lh_attention_partials_divide(&latent->partials, runs, count, LH_ATTENTION_ALL);
+    if (arguments.blocks > 0) {
+        attend_by_blocks(&arguments, compute->pool);
+        return;
+    }
+    while (heads > PART_HEADS_MIN &&
+           (uint64_t)count * ((latent->heads + heads - 1) / heads) < threads)
+        heads /= 2;
+    divide(&arguments, heads);
     lh_thread_pool_run(compute->pool, count * arguments.groups, attend_part, &arguments);
 }

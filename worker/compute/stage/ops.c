@@ -439,6 +439,7 @@ typedef struct lh_sequence_arguments {
     const lh_attention *attention;
     const lh_position_run *runs;
     uint32_t count, layer, window, parts;
+    uint32_t blocks; /* of a row at most, where attention is divided by them */
     const float *sinks, *q, *keys, *values;
     float *y;
 } lh_sequence_arguments;
@@ -472,6 +473,10 @@ static void kv_store(const lh_compute *compute, const lh_position_run *runs, uin
     lh_thread_pool_run(compute->pool, arguments.parts, store_part, &arguments);
 }
 
+static void *scratch_of(const lh_attention *attention, uint32_t thread) {
+    return (char *)attention->scratch + thread * attention->scratch_bytes;
+}
+
 /* A part is one KV head of one run. The last runs go first, because late positions have the most
  * keys to read. */
 static void attention_part(void *context, uint32_t part, uint32_t thread) {
@@ -485,7 +490,45 @@ static void attention_part(void *context, uint32_t part, uint32_t thread) {
     a->kernels->attention(a->y + offset, stride, a->q + offset, stride, &view, kv_head, group,
                           run->first_position, run->rows, a->window, attention->scale,
                           a->sinks ? a->sinks + (size_t)kv_head * group : NULL,
-                          (char *)attention->scratch + thread * attention->scratch_bytes);
+                          scratch_of(attention, thread));
+}
+
+/* A part is one block of keys of one KV head of one row. */
+static void attention_block_part(void *context, uint32_t part, uint32_t thread) {
+    const lh_sequence_arguments *a = context;
+    const lh_attention *attention = a->attention;
+    const uint32_t group = attention->heads / attention->kv_heads, block = part % a->blocks,
+                   kv_head = part / a->blocks % attention->kv_heads,
+                   row = part / a->blocks / attention->kv_heads;
+    const lh_position_run run = lh_attention_partials_row(a->runs, row);
+    const lh_span seen = lh_attention_blocks(run.first_position, a->window);
+    if (seen.begin + block >= seen.end)
+        return;
+    const lh_kv_view view = lh_kv_sequence_view(run.sequence, a->layer);
+    const float *q =
+        a->q + run.first_row * lh_row_stride((size_t)attention->heads * attention->head_dim);
+    a->kernels->attention_blocks(
+        lh_attention_partials_at(&attention->partials, row, block, kv_head * group),
+        attention->partials.block_floats, q + (size_t)kv_head * group * attention->head_dim, &view,
+        kv_head, group, run.first_position, a->window, attention->scale,
+        (lh_span){seen.begin + block, seen.begin + block + 1}, scratch_of(attention, thread));
+}
+
+/* A part is one KV head of one row. */
+static void attention_combine_part(void *context, uint32_t part, uint32_t thread) {
+    const lh_sequence_arguments *a = context;
+    const lh_attention *attention = a->attention;
+    const uint32_t group = attention->heads / attention->kv_heads,
+                   head = part % attention->kv_heads * group, row = part / attention->kv_heads;
+    const lh_position_run run = lh_attention_partials_row(a->runs, row);
+    const lh_span seen = lh_attention_blocks(run.first_position, a->window);
+    (void)thread;
+    a->kernels->attention_combine(
+        a->y + run.first_row * lh_row_stride((size_t)attention->heads * attention->head_dim) +
+            (size_t)head * attention->head_dim,
+        lh_attention_partials_at(&attention->partials, row, 0, head),
+        attention->partials.block_floats, seen.end - seen.begin, group, attention->head_dim,
+        a->sinks ? a->sinks + head : NULL);
 }
 
 static void attention(const lh_compute *compute, const lh_attention *attention,
@@ -500,7 +543,16 @@ static void attention(const lh_compute *compute, const lh_attention *attention,
                                        .sinks = sinks,
                                        .q = q,
                                        .y = y};
-    lh_thread_pool_run(compute->pool, count * attention->kv_heads, attention_part, &arguments);
+    arguments.blocks = lh_attention_partials_divide(&attention->partials, runs, count, window);
+    if (arguments.blocks == 0) {
+        lh_thread_pool_run(compute->pool, count * attention->kv_heads, attention_part, &arguments);
+        return;
+    }
+    uint32_t parts = 0;
+    for (uint32_t i = 0; i < count; i++)
+        parts += runs[i].rows * attention->kv_heads;
+    lh_thread_pool_run(compute->pool, parts * arguments.blocks, attention_block_part, &arguments);
+    lh_thread_pool_run(compute->pool, parts, attention_combine_part, &arguments);
 }
 
 /* ---- Angles and embeddings ---- */

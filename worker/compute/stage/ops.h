@@ -1,7 +1,7 @@
 /* The operations of a layer on whole activation buffers, and the memory that they work on: lh_ops
  * is what a device must offer, and layer.c, head.c and stage_step.c compute with nothing else. On
  * CPUs (lh_cpu_ops) each is divided over the thread pool: a product by spans of outputs, attention by KV
- * head and block of rows, the rest by rows or columns. A GPU (worker/compute/cuda) puts it into a
+ * head and block of rows, or of keys where rows are few, the rest by rows or columns. A GPU (worker/compute/cuda) puts it into a
  * queue and returns; what comes back to the host is waited for by the operations that say so. How
  * the work is divided never shows in the result, because every output element is computed whole, in
  * the order that kernels.h spells out.
@@ -13,7 +13,8 @@
 
 #include "common/model/model.h"
 #include "kernels/kernels.h"
-#include "worker/compute/stage/kv_cache.h"
+#include "worker/compute/stage/attention_partials.h"
+#include "worker/compute/stage/position_run.h"
 #include "worker/compute/stage/rope_table.h"
 #include "worker/compute/thread_pool.h"
 
@@ -67,17 +68,12 @@ typedef struct lh_rope {
     const float *cosine, *sine; /* [rows][dims / 2] */
 } lh_rope;
 
-/* Some rows that are consecutive positions of one sequence. */
-typedef struct lh_position_run {
-    const lh_kv_sequence *sequence;
-    uint32_t first_row, rows, first_position;
-} lh_position_run;
-
 typedef struct lh_attention {
     uint32_t heads, kv_heads, head_dim;
     float scale;
     void *scratch; /* threads * scratch_bytes */
     size_t scratch_bytes;
+    lh_attention_partials partials;
 } lh_attention;
 
 /* Rows of a run that one call of the kernel takes; the caller cuts longer runs. */

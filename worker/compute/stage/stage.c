@@ -79,6 +79,7 @@ static lh_status make_state(lh_stage *stage, lh_error *error) {
     if (status == LH_OK) {
         status = lh_scratch_init(&stage->resources.scratch, config, &stage->resources.weights,
                                  &stage->resources.compute, stage->options.rows_max,
+                                 stage->options.context,
                                  lh_thread_pool_size(stage->resources.compute.pool), error);
     }
     if (status == LH_OK)

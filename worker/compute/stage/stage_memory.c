@@ -86,6 +86,17 @@ static uint64_t thread_bytes(const lh_model_config *c, const lh_stage_options *o
     return bytes;
 }
 
+/* What blocks of keys give rows whose attention the threads share. */
+static uint64_t divided_bytes(const lh_model_config *c, const lh_stage_options *options,
+                              uint32_t threads) {
+    const uint32_t context = options->context ? options->context : c->context;
+    if (c->latent.rank > 0)
+        return lh_latent_shared_bytes(c, options->rows_max, context, threads);
+    const lh_attention_partials partials = lh_attention_partials_of(
+        c->heads, c->kv_heads, c->head_dim, options->rows_max, context, threads);
+    return lh_attention_partials_bytes(&partials);
+}
+
 static uint64_t head_bytes(const lh_model_config *c, const lh_stage_options *options) {
     if (options->range.last < c->layers)
         return 0;
@@ -97,7 +108,8 @@ static uint64_t steps_bytes(const lh_model_config *c, const lh_stage_options *op
                             uint32_t threads) {
     return options->rows_max *
                (options->steps_max * buffer_row(c, options) + shared_row(c, options)) +
-           threads * thread_bytes(c, options) + head_bytes(c, options);
+           threads * thread_bytes(c, options) + divided_bytes(c, options, threads) +
+           head_bytes(c, options);
 }
 
 /* Where attention is latent, what is kept of a position is one row, without a key beside it. */
