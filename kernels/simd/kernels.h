@@ -6,6 +6,7 @@
 #include "kernels/instruction_sets.h"
 #include "kernels/simd/activations.h"
 #include "kernels/simd/convert.h"
+#include "kernels/simd/draw.h"
 #include "kernels/simd/elementwise.h"
 #include "kernels/simd/kv_rows.h"
 #include "kernels/simd/norms.h"
@@ -34,6 +35,8 @@
         .latent_attention_blocks = lh_reference_latent_attention_blocks,                           \
         .exp_sum = kernel_exp_sum,                                                                 \
         .max = kernel_max,                                                                         \
+        .draw = kernel_draw,                                                                       \
+        .draw_among = kernel_draw_among,                                                           \
         .f32_from_f16 = kernel_f32_from_f16,                                                       \
         .f16_from_f32 = kernel_f16_from_f32,                                                       \
     }
