@@ -116,11 +116,11 @@ static inline float lh_draw_scaled(const lh_draw *draw, float x) {
  * is none. A word of c leading zeros has v > 2^-(c + 1), and so g < (c + 1) ln 2; the roundings of
  * g and of scores below 1000 come to far less than the hundredth, and beyond there is none. */
 static inline bool lh_lead_reach(const lh_lead *lead, float scaled, uint32_t *greatest) {
-    float zeros = (lead->score - scaled) * 0x1.715476p0f - 1.01f;
-    if (!(zeros < 32.0f))
+    float zeros = (lead->score - scaled) * 0x1.715476p0f - 0.01f;
+    if (!(zeros < 33.0f))
         return false;
     uint32_t least = zeros > 0 ? (uint32_t)zeros : 0;
-    *greatest = UINT32_MAX >> least;
+    *greatest = least < 32 ? UINT32_MAX >> least : 0;
     return true;
 }
 

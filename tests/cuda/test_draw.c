@@ -168,6 +168,23 @@ static void test_a_vocabulary_of_more_than_a_million(void **state) {
     free(x);
 }
 
+/* One is left at least; and a cut among many that have next to nothing each. */
+static void test_the_ends_of_top_p(void **state) {
+    (void)state;
+    enum { COUNT = 3000 };
+    static const float ends[] = {0, 1e-30f, 0x1p-32f, 0.5f, 0x1.fffffep-1f};
+    float *x = test_alloc(COUNT * sizeof *x);
+    uint32_t token;
+    for (uint32_t i = 0; i < 30; i++) {
+        lh_cuda_draw_row draw = {.temperature = 1, .top_p = ends[i % 5], .seed = i};
+        for (uint32_t j = 0; j < COUNT; j++)
+            x[j] = i < 15 && j % 700 ? -22.87f : 0;
+        draw_emulated(&token, x, COUNT, 1, COUNT, &draw);
+        assert_int_equal(token, expected_token(x, COUNT, &draw));
+    }
+    free(x);
+}
+
 static void test_rows_without_a_distribution_draw_nothing(void **state) {
     (void)state;
     enum { ROWS = 4, COUNT = 2500 };
@@ -245,6 +262,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_any_draw_is_that_of_the_reference),
         cmocka_unit_test(test_a_vocabulary_of_more_than_a_million),
+        cmocka_unit_test(test_the_ends_of_top_p),
         cmocka_unit_test(test_rows_without_a_distribution_draw_nothing),
         cmocka_unit_test(test_masks_biases_and_penalties),
     };

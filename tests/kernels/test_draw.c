@@ -210,6 +210,32 @@ static void test_of_equals_the_lowest_leads(void **state) {
     assert_int_equal(lead.token, 4);
 }
 
+/* No word beyond the reach leads, and one well within does. */
+static void test_the_reach_of_a_lead(void **state) {
+    (void)state;
+    test_random random = {34};
+    uint32_t reached = 0;
+    for (uint32_t i = 0; i < 1000000; i++) {
+        const lh_lead lead = {20 * random_float(&random), 0};
+        float scaled = lead.score - (float)random_between(&random, 0, 2400) * 0.01f;
+        uint32_t reach;
+        if (!lh_lead_reach(&lead, scaled, &reach)) {
+            assert_true(scaled + lh_noise(0) < lead.score);
+            continue;
+        }
+        reached++;
+        if (reach < UINT32_MAX && scaled + lh_noise(reach + 1) >= lead.score)
+            fail_msg("word %08x leads %g by %g", reach + 1, (double)lead.score, (double)scaled);
+        if (reach >= 4 && reach < UINT32_MAX / 4)
+            assert_true(scaled + lh_noise(reach / 4) > lead.score);
+    }
+    assert_in_range(reached, 900000, 999999);
+    const lh_lead nobody = {-INFINITY, UINT32_MAX};
+    uint32_t reach;
+    assert_true(lh_lead_reach(&nobody, -3e38f, &reach) && reach == UINT32_MAX);
+    assert_false(lh_lead_reach(&nobody, -INFINITY, &reach));
+}
+
 /* As speculation wants it: of distributions that are nearly one, the same token is drawn. */
 static void test_similar_logits_draw_the_same_token(void **state) {
     (void)state;
@@ -241,6 +267,7 @@ int main(void) {
         cmocka_unit_test(test_a_large_vocabulary),
         cmocka_unit_test(test_every_set_draws_the_token_of_the_reference),
         cmocka_unit_test(test_extreme_temperatures_and_logits),
+        cmocka_unit_test(test_the_reach_of_a_lead),
         cmocka_unit_test(test_of_equals_the_lowest_leads),
         cmocka_unit_test(test_similar_logits_draw_the_same_token),
     };

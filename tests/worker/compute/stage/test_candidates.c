@@ -113,10 +113,20 @@ static void test_the_ends_of_top_p(void **state) {
     }
 }
 
+/* A cut among many that have next to nothing each. */
+static void test_a_tail_has_its_mass(void **state) {
+    (void)state;
+    const lh_truncation cut = {.top_p = 0x1.fffffep-1f};
+    for (uint32_t token = 0; token < COUNT_MAX; token++)
+        probabilities[token] = token == 700 ? 1 : 0x1p-33f;
+    check(COUNT_MAX, &cut);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_cuts_are_those_of_a_full_sort),
         cmocka_unit_test(test_the_ends_of_top_p),
+        cmocka_unit_test(test_a_tail_has_its_mass),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
