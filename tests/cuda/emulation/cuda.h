@@ -9,8 +9,8 @@
  *     which is the same one for all: anything else aborts and says so;
  *   - shared memory is allocated for each block, filled with NaN, and of its own length, so that a
  *     sanitizer sees what lies beyond.
- * One launch at a time; streams, events and memory are emulated by runtime.h. Not emulated: parts of
- * a warp, atomics on floats, clusters, asynchronous copies, dynamic shared memory. */
+ * One launch at a time; streams, events and memory are emulated by runtime.h. Not emulated: parts
+ * of a warp, atomics on floats, clusters, asynchronous copies, dynamic shared memory. */
 #pragma once
 
 #include <cmath>
