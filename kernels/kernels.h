@@ -325,10 +325,12 @@ typedef struct lh_kernels {
      * +inf; what is -inf is never drawn. Whoever knows the seed knows the noise: draws from logits
      * that are nearly the same are nearly always the same token. */
     uint32_t (*draw)(const float *x, uint32_t count, const lh_draw *draw);
-    /* The same among tokens[count] (count > 0), distinct indices of x in any order; max may be that
-     * of all of x where it is one of them. */
+    /* The same among tokens[count] (count > 0) alone, distinct indices of x in any order; max is
+     * still that of all of x. */
     uint32_t (*draw_among)(const float *x, const uint32_t *tokens, uint32_t count,
                            const lh_draw *draw);
+    /* y[t] = exp((x[t] - max) / temperature) with our exp: what draws are in proportion to. */
+    void (*draw_weights)(float *y, const float *x, uint32_t count, const lh_draw *draw);
     /* IEEE binary16 <-> binary32, round to nearest even, overflow to infinity; a NaN stays one
      * (made quiet, the upper bits of its payload kept). Any alignment. */
     void (*f32_from_f16)(float *y, const uint16_t *x, size_t count);

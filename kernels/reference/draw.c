@@ -23,3 +23,8 @@ uint32_t lh_reference_draw_among(const float *x, const uint32_t *tokens, uint32_
     assert(lead.token != UINT32_MAX);
     return lead.token;
 }
+
+void lh_reference_draw_weights(float *y, const float *x, uint32_t count, const lh_draw *draw) {
+    for (uint32_t i = 0; i < count; i++)
+        y[i] = lh_exp_f32(lh_draw_scaled(draw, x[i]));
+}

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "kernels/noise.h"
+#include "kernels/simd/exp.h"
 
 #include <assert.h>
 
@@ -93,4 +94,16 @@ static uint32_t kernel_draw(const float *x, uint32_t count, const lh_draw *draw)
             try_block(&lead, x, draw, begin);
     assert(lead.token < count);
     return lead.token;
+}
+
+LANES_INLINE f32x16 lanes_draw_weight(f32x16 x, const lh_draw *draw) {
+    return lanes_exp(lanes_div(lanes_sub(x, lanes_set(draw->max)), lanes_set(draw->temperature)));
+}
+
+static void kernel_draw_weights(float *y, const float *x, uint32_t count, const lh_draw *draw) {
+    uint32_t i = 0;
+    for (; i + 16 <= count; i += 16)
+        lanes_store(y + i, lanes_draw_weight(lanes_load(x + i), draw));
+    uint32_t rest = count - i;
+    lanes_store_part(y + i, lanes_draw_weight(lanes_load_part(x + i, rest), draw), rest);
 }

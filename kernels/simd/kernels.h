@@ -37,6 +37,7 @@
         .max = kernel_max,                                                                         \
         .draw = kernel_draw,                                                                       \
         .draw_among = kernel_draw_among,                                                           \
+        .draw_weights = kernel_draw_weights,                                                       \
         .f32_from_f16 = kernel_f32_from_f16,                                                       \
         .f16_from_f32 = kernel_f16_from_f32,                                                       \
     }

@@ -154,6 +154,14 @@ static void check_draw(const lh_kernels *set, const float *x, uint32_t count, co
         assert_int_equal(second, lh_kernels_at(0)->draw_among(x, tokens, count - 1, draw));
         assert_int_not_equal(second, all);
     }
+    float *weights = test_alloc(4 * count), *expected = test_alloc(4 * count);
+    set->draw_weights(weights, x, count, draw);
+    lh_kernels_at(0)->draw_weights(expected, x, count, draw);
+    assert_same_floats(weights, expected, count, set->name);
+    for (uint32_t i = 0; i < count; i++)
+        assert_true(expected[i] == lh_exp_f32((x[i] - draw->max) / draw->temperature));
+    free(weights);
+    free(expected);
     free(tokens);
 }
 

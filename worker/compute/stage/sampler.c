@@ -166,9 +166,7 @@ static uint32_t draw(const lh_kernels *kernels, const float *logits, uint32_t vo
     const lh_truncation cut = truncation_of(sampling);
     if (!lh_truncation_is_on(&cut, vocabulary))
         return kernels->draw(logits, vocabulary, &how);
-    for (uint32_t i = 0; i < vocabulary; i++)
-        scratch->probabilities[i] = (logits[i] - max) / sampling->temperature;
-    kernels->exp_sum(scratch->probabilities, scratch->probabilities, 0, vocabulary);
+    kernels->draw_weights(scratch->probabilities, logits, vocabulary, &how);
     uint32_t left = lh_candidates_left(scratch->probabilities, vocabulary, &cut, scratch->left,
                                        scratch->candidates);
     return kernels->draw_among(logits, scratch->left, left, &how);
