@@ -4,6 +4,7 @@
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
@@ -523,6 +524,26 @@ static void test_bad_logits(void **state) {
     check_refused(nothing, "every logit");
 }
 
+/* In a vocabulary of many, at any place, the first one is told. */
+static void test_one_bad_logit_among_many(void **state) {
+    (void)state;
+    static float values[VOCABULARY];
+    lh_sampling sampling = plain(1);
+    for (uint32_t bad = 0; bad < VOCABULARY; bad++) {
+        lh_sample_result result;
+        lh_error error;
+        char words[32];
+        snprintf(words, sizeof words, "token %u is", bad);
+        memcpy(logits, values, sizeof values);
+        logits[bad] = bad % 2 ? NAN : INFINITY;
+        logits[VOCABULARY - 1] = INFINITY;
+        assert_int_equal(
+            lh_sample(kernels, logits, VOCABULARY, &sampling, NULL, scratch, &result, &error),
+            LH_ERR_INVALID);
+        assert_non_null(strstr(error.message, words));
+    }
+}
+
 static void test_bad_requests(void **state) {
     (void)state;
     const lh_token_bias outside = {SMALL, 1}, endless = {1, INFINITY};
@@ -572,6 +593,7 @@ int main(void) {
         cmocka_unit_test(test_logprobs_add_up_to_one),
         cmocka_unit_test(test_digest_is_of_the_raw_logits),
         cmocka_unit_test(test_bad_logits),
+        cmocka_unit_test(test_one_bad_logit_among_many),
         cmocka_unit_test(test_bad_requests),
         cmocka_unit_test(test_cuts_have_a_largest_vocabulary),
     };
