@@ -118,6 +118,15 @@ size_t lh_activations_bytes(lh_activation_kind kind, uint32_t rows, uint32_t wid
 
 struct lh_kv_view;
 
+/* ---- Draws ---- */
+
+/* What the token at `position` is drawn with. */
+typedef struct lh_draw {
+    float max;         /* the greatest of the logits, finite */
+    float temperature; /* > 0 */
+    uint64_t seed, position;
+} lh_draw;
+
 /* ---- One instruction set ---- */
 
 typedef struct lh_kernels {
@@ -311,6 +320,19 @@ typedef struct lh_kernels {
     float (*exp_sum)(float *y, const float *x, float shift, size_t count);
     /* The greatest of x[count] (count > 0; no NaN); a zero is returned as +0. */
     float (*max)(const float *x, size_t count);
+    /* A draw of a token t < count by softmax(x / temperature): the one with the greatest
+     *   (x[t] - max) / temperature + g(t)
+     * and of equals the lowest, where g is Gumbel's noise, a function of seed, position and token
+     * that kernels/noise.h spells out ("Gumbel-max", arXiv:1411.0030). x[count] has no NaN and no
+     * +inf; what is -inf is never drawn. Whoever knows the seed knows the noise: draws from logits
+     * that are nearly the same are nearly always the same token. */
+    uint32_t (*draw)(const float *x, uint32_t count, const lh_draw *draw);
+    /* The same among tokens[count] (count > 0) alone, distinct indices of x in any order; max is
+     * still that of all of x. */
+    uint32_t (*draw_among)(const float *x, const uint32_t *tokens, uint32_t count,
+                           const lh_draw *draw);
+    /* y[t] = exp((x[t] - max) / temperature) with our exp: what draws are in proportion to. */
+    void (*draw_weights)(float *y, const float *x, uint32_t count, const lh_draw *draw);
     /* IEEE binary16 <-> binary32, round to nearest even, overflow to infinity; a NaN stays one
      * (made quiet, the upper bits of its payload kept). Any alignment. */
     void (*f32_from_f16)(float *y, const uint16_t *x, size_t count);

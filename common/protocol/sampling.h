@@ -26,7 +26,7 @@ typedef struct lh_sampling {
     float repetition_penalty;
     float presence_penalty, frequency_penalty; /* 0: off; over the output alone */
     uint64_t seed;
-    uint64_t counter; /* the position of the drawn token: with the seed, the generator's key */
+    uint64_t counter; /* the position of the drawn token: with the seed, what its noise is */
     bool want_logprob;
     bool want_digest;      /* XXH3 of the raw logits' bytes */
     uint32_t top_logprobs; /* 0 .. LH_TOP_LOGPROBS_MAX */

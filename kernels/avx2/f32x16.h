@@ -5,6 +5,7 @@
 
 #include <immintrin.h>
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -201,4 +202,59 @@ LANES_INLINE void lanes_round_f16(void *halves, f32x16 v) {
     __m128i *h = (__m128i *)halves;
     _mm_storeu_si128(h, _mm256_cvtps_ph(v.low, _MM_FROUND_TO_NEAREST_INT));
     _mm_storeu_si128(h + 1, _mm256_cvtps_ph(v.high, _MM_FROUND_TO_NEAREST_INT));
+}
+
+/* ---- Numbers of 32 bits ---- */
+
+#define LANES_COUNTERS 8u
+
+/* LANES_COUNTERS of them, each in the lower half of 64 bits, whose upper half may hold anything: as
+ * the products have them. */
+typedef struct lanes_u32 {
+    __m256i low, high;
+} lanes_u32;
+
+typedef struct lanes_u32_pair {
+    lanes_u32 low, high;
+} lanes_u32_pair;
+
+LANES_INLINE lanes_u32 lanes_u32_set(uint32_t value) {
+    return (lanes_u32){_mm256_set1_epi64x(value), _mm256_set1_epi64x(value)};
+}
+
+/* first, first + 1 ... */
+LANES_INLINE lanes_u32 lanes_u32_from(uint32_t first) {
+    __m256i numbers = _mm256_setr_epi64x(0, 1, 2, 3);
+    return (lanes_u32){_mm256_add_epi64(numbers, _mm256_set1_epi64x(first)),
+                       _mm256_add_epi64(numbers, _mm256_set1_epi64x(first + 4))};
+}
+
+LANES_INLINE lanes_u32 lanes_u32_xor(lanes_u32 a, lanes_u32 b, lanes_u32 c) {
+    return (lanes_u32){_mm256_xor_si256(_mm256_xor_si256(a.low, b.low), c.low),
+                       _mm256_xor_si256(_mm256_xor_si256(a.high, b.high), c.high)};
+}
+
+/* The halves of the products with `factor`. */
+LANES_INLINE lanes_u32_pair lanes_u32_multiply(lanes_u32 a, uint32_t factor) {
+    __m256i by = _mm256_set1_epi64x(factor);
+    lanes_u32 low = {_mm256_mul_epu32(a.low, by), _mm256_mul_epu32(a.high, by)};
+    return (lanes_u32_pair){low, {_mm256_srli_epi64(low.low, 32), _mm256_srli_epi64(low.high, 32)}};
+}
+
+/* Whether any is <= greatest. */
+LANES_INLINE bool lanes_u32_any_within(const lanes_u32 words[4], uint32_t greatest) {
+    __m256i least = _mm256_min_epu32(words[0].low, words[0].high);
+    for (int i = 1; i < 4; i++)
+        least = _mm256_min_epu32(least, _mm256_min_epu32(words[i].low, words[i].high));
+    /* the lesser of the two is the least: it is within */
+    __m256i within =
+        _mm256_cmpeq_epi32(_mm256_min_epu32(least, _mm256_set1_epi32((int)greatest)), least);
+    return (_mm256_movemask_ps(_mm256_castsi256_ps(within)) & 0x55) != 0;
+}
+
+LANES_INLINE void lanes_u32_store(uint32_t to[LANES_COUNTERS], lanes_u32 v) {
+    const __m256i lower = _mm256_setr_epi32(0, 2, 4, 6, 0, 2, 4, 6);
+    __m256i low = _mm256_permutevar8x32_epi32(v.low, lower);
+    __m256i high = _mm256_permutevar8x32_epi32(v.high, lower);
+    _mm256_storeu_si256((__m256i *)(void *)to, _mm256_blend_epi32(low, high, 0xf0));
 }

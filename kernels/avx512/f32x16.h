@@ -5,6 +5,7 @@
 
 #include <immintrin.h>
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -156,4 +157,54 @@ LANES_INLINE f32x16 lanes_widen_f16(const void *halves) {
 LANES_INLINE void lanes_round_f16(void *halves, f32x16 v) {
     _mm256_storeu_si256((__m256i *)halves,
                         _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+
+/* ---- Numbers of 32 bits ---- */
+
+#define LANES_COUNTERS 16u
+
+/* LANES_COUNTERS of them, each in the lower half of 64 bits, whose upper half may hold anything: as
+ * the products have them. */
+typedef struct lanes_u32 {
+    __m512i low, high;
+} lanes_u32;
+
+typedef struct lanes_u32_pair {
+    lanes_u32 low, high;
+} lanes_u32_pair;
+
+LANES_INLINE lanes_u32 lanes_u32_set(uint32_t value) {
+    return (lanes_u32){_mm512_set1_epi64(value), _mm512_set1_epi64(value)};
+}
+
+/* first, first + 1 ... */
+LANES_INLINE lanes_u32 lanes_u32_from(uint32_t first) {
+    __m512i numbers = _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7);
+    return (lanes_u32){_mm512_add_epi64(numbers, _mm512_set1_epi64(first)),
+                       _mm512_add_epi64(numbers, _mm512_set1_epi64(first + 8))};
+}
+
+LANES_INLINE lanes_u32 lanes_u32_xor(lanes_u32 a, lanes_u32 b, lanes_u32 c) {
+    return (lanes_u32){_mm512_ternarylogic_epi64(a.low, b.low, c.low, 0x96),
+                       _mm512_ternarylogic_epi64(a.high, b.high, c.high, 0x96)};
+}
+
+/* The halves of the products with `factor`. */
+LANES_INLINE lanes_u32_pair lanes_u32_multiply(lanes_u32 a, uint32_t factor) {
+    __m512i by = _mm512_set1_epi64(factor);
+    lanes_u32 low = {_mm512_mul_epu32(a.low, by), _mm512_mul_epu32(a.high, by)};
+    return (lanes_u32_pair){low, {_mm512_srli_epi64(low.low, 32), _mm512_srli_epi64(low.high, 32)}};
+}
+
+/* Whether any is <= greatest. */
+LANES_INLINE bool lanes_u32_any_within(const lanes_u32 words[4], uint32_t greatest) {
+    __m512i least = _mm512_min_epu32(words[0].low, words[0].high);
+    for (int i = 1; i < 4; i++)
+        least = _mm512_min_epu32(least, _mm512_min_epu32(words[i].low, words[i].high));
+    return (_mm512_cmple_epu32_mask(least, _mm512_set1_epi32((int)greatest)) & 0x5555) != 0;
+}
+
+LANES_INLINE void lanes_u32_store(uint32_t to[LANES_COUNTERS], lanes_u32 v) {
+    _mm256_storeu_si256((__m256i *)(void *)to, _mm512_cvtepi64_epi32(v.low));
+    _mm256_storeu_si256((__m256i *)(void *)(to + 8), _mm512_cvtepi64_epi32(v.high));
 }

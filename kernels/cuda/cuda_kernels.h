@@ -6,8 +6,8 @@
  * It enqueues its work on `stream` and returns: 0, or the CUDA runtime's error number, and then
  * nothing was enqueued. Spans that are empty, and no rows, are nothing to do.
  *
- * The sampler is not among them yet; angles of RoPE come from the host. No kernel
- * sums with atomics or cuts a sum into parts that meet in an order of chance.
+ * Angles of RoPE come from the host. No kernel sums floats with atomics or cuts a sum of them into
+ * parts that meet in an order of chance.
  *
  * Thread: the one that drives the stream. */
 #pragma once
@@ -132,6 +132,57 @@ int lh_cuda_latent_prompt_attention(lh_cuda_stream stream, float *y, size_t y_st
  * LH_ATTENTION_ALL for its window. `heads` are all query heads, `context` is that of the rows. */
 size_t lh_cuda_attention_scratch_bytes(uint32_t rows, uint32_t heads, uint32_t value_dim,
                                        uint32_t context, uint32_t window);
+
+/* ---- Draws ---- */
+
+typedef struct lh_cuda_token_bias {
+    uint32_t token;
+    float bias;
+} lh_cuda_token_bias;
+
+typedef struct lh_cuda_token_count {
+    uint32_t token;
+    uint32_t prompt_count, output_count; /* times in the prompt, times generated */
+} lh_cuda_token_count;
+
+/* What is done to a row of logits before a draw, in this order. */
+typedef struct lh_cuda_logit_changes {
+    const uint64_t *mask; /* a bit for each token: 0 makes its logit -inf; NULL: none does */
+    const lh_cuda_token_bias *biases;  /* [bias_count], distinct tokens: are added */
+    const lh_cuda_token_count *counts; /* [count_count], distinct tokens: penalties apply to them */
+    uint32_t bias_count, count_count;
+    /* a logit of a token that has come is divided by the first one where it is positive, else
+     * multiplied; of one that was generated, presence + frequency * output_count is subtracted */
+    float repetition_penalty, presence_penalty, frequency_penalty;
+} lh_cuda_logit_changes;
+
+/* logits[rows][count] (row stride given) by changes[rows], which lie on the device. */
+int lh_cuda_change_logits(lh_cuda_stream stream, float *logits, size_t stride, uint32_t rows,
+                          uint32_t count, const lh_cuda_logit_changes *changes);
+
+/* How a row's token is drawn. */
+typedef struct lh_cuda_draw_row {
+    float temperature;  /* 0: the greatest logit, the lowest of equals */
+    uint32_t top_k;     /* 0: off */
+    float top_p, min_p; /* 1 and 0: off */
+    uint64_t seed, position;
+} lh_cuda_draw_row;
+
+/* Whether top-k, and top-p, is on in any row: the steps that find them are launched then. */
+typedef struct lh_cuda_cuts {
+    bool top_k, top_p;
+} lh_cuda_cuts;
+
+/* Of `scratch` below, which is 16-byte aligned. */
+size_t lh_cuda_draw_scratch_bytes(uint32_t rows, uint32_t count);
+
+/* tokens[rows] of logits[rows][count] (0 < count < 2^24) by draws[rows], which lie on the device:
+ * what `draw` gives, and `draw_among` of what the cuts leave (worker/compute/stage/candidates.h).
+ * UINT32_MAX: a logit is NaN or +inf, or all are -inf. Integers are added up by atomics: they have
+ * the same sum in any order. */
+int lh_cuda_draw(lh_cuda_stream stream, uint32_t *tokens, const float *logits, size_t stride,
+                 uint32_t rows, uint32_t count, const lh_cuda_draw_row *draws, lh_cuda_cuts cuts,
+                 void *scratch);
 
 #ifdef __cplusplus
 }

@@ -5,6 +5,7 @@
 
 #include <arm_neon.h>
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -261,4 +262,58 @@ LANES_INLINE void lanes_round_f16(void *halves, f32x16 v) {
     vst1_u8(h + 8, vreinterpret_u8_f16(vcvt_f16_f32(v.q1)));
     vst1_u8(h + 16, vreinterpret_u8_f16(vcvt_f16_f32(v.q2)));
     vst1_u8(h + 24, vreinterpret_u8_f16(vcvt_f16_f32(v.q3)));
+}
+
+/* ---- Numbers of 32 bits ---- */
+
+#define LANES_COUNTERS 8u
+
+typedef struct lanes_u32 {
+    uint32x4_t low, high;
+} lanes_u32;
+
+typedef struct lanes_u32_pair {
+    lanes_u32 low, high;
+} lanes_u32_pair;
+
+LANES_INLINE lanes_u32 lanes_u32_set(uint32_t value) {
+    return (lanes_u32){vdupq_n_u32(value), vdupq_n_u32(value)};
+}
+
+/* first, first + 1 ... */
+LANES_INLINE lanes_u32 lanes_u32_from(uint32_t first) {
+    static const uint32_t numbers[4] = {0, 1, 2, 3};
+    return (lanes_u32){vaddq_u32(vld1q_u32(numbers), vdupq_n_u32(first)),
+                       vaddq_u32(vld1q_u32(numbers), vdupq_n_u32(first + 4))};
+}
+
+LANES_INLINE lanes_u32 lanes_u32_xor(lanes_u32 a, lanes_u32 b, lanes_u32 c) {
+    return (lanes_u32){veorq_u32(veorq_u32(a.low, b.low), c.low),
+                       veorq_u32(veorq_u32(a.high, b.high), c.high)};
+}
+
+/* The lower halves of the products, and the upper ones. */
+LANES_INLINE uint32x4x2_t lanes_multiply4(uint32x4_t a, uint32_t factor) {
+    uint32x4_t first = vreinterpretq_u32_u64(vmull_n_u32(vget_low_u32(a), factor));
+    uint32x4_t second = vreinterpretq_u32_u64(vmull_high_n_u32(a, factor));
+    return vuzpq_u32(first, second);
+}
+
+/* The halves of the products with `factor`. */
+LANES_INLINE lanes_u32_pair lanes_u32_multiply(lanes_u32 a, uint32_t factor) {
+    uint32x4x2_t low = lanes_multiply4(a.low, factor), high = lanes_multiply4(a.high, factor);
+    return (lanes_u32_pair){{low.val[0], high.val[0]}, {low.val[1], high.val[1]}};
+}
+
+/* Whether any is <= greatest. */
+LANES_INLINE bool lanes_u32_any_within(const lanes_u32 words[4], uint32_t greatest) {
+    uint32x4_t least = vminq_u32(words[0].low, words[0].high);
+    for (int i = 1; i < 4; i++)
+        least = vminq_u32(least, vminq_u32(words[i].low, words[i].high));
+    return vminvq_u32(least) <= greatest;
+}
+
+LANES_INLINE void lanes_u32_store(uint32_t to[LANES_COUNTERS], lanes_u32 v) {
+    vst1q_u32(to, v.low);
+    vst1q_u32(to + 4, v.high);
 }

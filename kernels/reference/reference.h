@@ -81,5 +81,9 @@ void lh_reference_latent_attention_blocks(float *partials, size_t stride, const 
                                           void *scratch);
 float lh_reference_exp_sum(float *y, const float *x, float shift, size_t count);
 float lh_reference_max(const float *x, size_t count);
+uint32_t lh_reference_draw(const float *x, uint32_t count, const lh_draw *draw);
+uint32_t lh_reference_draw_among(const float *x, const uint32_t *tokens, uint32_t count,
+                                 const lh_draw *draw);
+void lh_reference_draw_weights(float *y, const float *x, uint32_t count, const lh_draw *draw);
 void lh_reference_f32_from_f16(float *y, const uint16_t *x, size_t count);
 void lh_reference_f16_from_f32(uint16_t *y, const float *x, size_t count);

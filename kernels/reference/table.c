@@ -25,6 +25,9 @@ const lh_kernels lh_kernels_reference = {
     .latent_attention_blocks = lh_reference_latent_attention_blocks,
     .exp_sum = lh_reference_exp_sum,
     .max = lh_reference_max,
+    .draw = lh_reference_draw,
+    .draw_among = lh_reference_draw_among,
+    .draw_weights = lh_reference_draw_weights,
     .f32_from_f16 = lh_reference_f32_from_f16,
     .f16_from_f32 = lh_reference_f16_from_f32,
 };

@@ -7,6 +7,7 @@
 #include "kernels/simd/activations.h"
 #include "kernels/simd/attention.h"
 #include "kernels/simd/convert.h"
+#include "kernels/simd/draw.h"
 #include "kernels/simd/elementwise.h"
 #include "kernels/simd/latent.h"
 #include "kernels/simd/norms.h"
@@ -35,6 +36,9 @@
         .latent_attention_blocks = kernel_latent_attention_blocks,                                 \
         .exp_sum = kernel_exp_sum,                                                                 \
         .max = kernel_max,                                                                         \
+        .draw = kernel_draw,                                                                       \
+        .draw_among = kernel_draw_among,                                                           \
+        .draw_weights = kernel_draw_weights,                                                       \
         .f32_from_f16 = kernel_f32_from_f16,                                                       \
         .f16_from_f32 = kernel_f16_from_f32,                                                       \
     }

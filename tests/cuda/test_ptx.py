@@ -22,7 +22,7 @@ FORBIDDEN = {
     r"^(add|sub|mul|div|sqrt|rcp|fma|mad)(?!\.rn)\S*\.f(32|64)$": "is not rounded to nearest, or may be contracted",
     r"^mad\.rn": "is a contraction",
     r"^(ex2|lg2|sin|cos|tanh|rsqrt)\b": "is none of our functions",
-    r"^(atom|red)\b": "adds in an order of chance",
+    r"^(atom|red)\b.*\.(f|bf)\d": "adds in an order of chance",
     r"\.f64$": "works in double",
 }
 FUSED = re.compile(r"^fma\.")
@@ -42,6 +42,9 @@ LIMITS = {
     "combine_blocks": (56, 2048),  # 9 blocks
     "attend_tiles": (168, 45056),  # 3 blocks: 64 sums a thread, and the next chunk on its way
     "float_products": (64, 4160),  # 4 blocks of 256 threads
+    "cut_digit": (64, 8456),  # likewise; the weights of 1024 digits
+    "find_maxima": (42, 64),  # what each warp found
+    "find_leads": (42, 64),
 }
 ELSE = (42, 4)  # 12 blocks of 128 threads
 # A warp of Turing holds the operands of eight small products where the others have two: 2 blocks.
@@ -98,6 +101,7 @@ SOUND = """	// begin inline asm
 	// end inline asm
 	@%p1 mul.rn.f32 	%f5, %f6, %f7;
 	mad.lo.s32 	%r1, %r2, %r3, %r4;
+	atom.shared.add.u64 	%rd1, [%r1], %rd2;
 """
 UNSOUND = {
     "\tfma.rn.f32 \t%f1, %f2, %f3, %f4;\n": "contraction",
@@ -107,6 +111,7 @@ UNSOUND = {
     "\tsqrt.approx.f32 \t%f1, %f2;\n": "approximate",
     "\tex2.approx.f32 \t%f1, %f2;\n": "none of our functions",
     "\tred.global.add.f32 \t[%rd1], %f2;\n": "order of chance",
+    "\tatom.global.add.noftz.bf16 \t%h1, [%rd1], %h2;\n": "order of chance",
     "\tmul.rn.f64 \t%fd1, %fd2, %fd3;\n": "double",
 }
 LOG = """ptxas info    : Compiling entry function '_Z12row_productsI7lh_formIL8lh_dtype2EELj1EEv20lh_product_arguments' for 'sm_80'

@@ -9,8 +9,8 @@
  *     which is the same one for all: anything else aborts and says so;
  *   - shared memory is allocated for each block, filled with NaN, and of its own length, so that a
  *     sanitizer sees what lies beyond.
- * One launch at a time; streams, events and memory are emulated by runtime.h. Not emulated: parts of a
- * warp, atomics, clusters, asynchronous copies, dynamic shared memory. */
+ * One launch at a time; streams, events and memory are emulated by runtime.h. Not emulated: parts
+ * of a warp, atomics on floats, clusters, asynchronous copies, dynamic shared memory. */
 #pragma once
 
 #include <cmath>
@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <type_traits>
 
 #include "tests/cuda/emulation/runtime.h"
 
@@ -114,6 +115,20 @@ inline void __syncthreads() {
 }
 inline void __syncwarp(uint32_t mask = ~0u) {
     emulation::ballot(mask, true);
+}
+/* A thread gives way at barriers and operations of its warp alone, so an atomic is what it says. */
+inline void __threadfence() {
+}
+template <typename T> T atomicAdd(T *at, T value) {
+    static_assert(std::is_integral<T>::value, "floats have no sum that is the same in any order");
+    const T before = *at;
+    *at += value;
+    return before;
+}
+template <typename T> T atomicExch(T *at, T value) {
+    const T before = *at;
+    *at = value;
+    return before;
 }
 template <typename T> T __shfl_sync(uint32_t mask, T value, int lane) {
     return emulation::shuffle_of(mask, value, static_cast<uint32_t>(lane) % 32);

@@ -1,10 +1,9 @@
 /* From logits to a token. Whatever could differ between instruction sets goes through the kernels
- * or is sequential double arithmetic in this file, so that every machine draws the same token. */
+ * or is arithmetic of integers, so that every machine draws the same token. */
 #include "worker/compute/stage/sampler.h"
 
 #include "worker/compute/stage/candidates.h"
 #include "worker/compute/stage/logits.h"
-#include "worker/compute/stage/philox.h"
 
 #include <math.h>
 #include <string.h>
@@ -15,8 +14,8 @@
 #define PENALTY_MAX 1e6f
 
 typedef struct lh_sampler_scratch {
-    float *scaled;        /* [vocabulary]: (logit - max) / temperature */
     float *probabilities; /* [vocabulary]: not normalized, the greatest is 1 */
+    uint32_t *left;       /* [vocabulary]: the tokens that may be drawn */
     void *candidates;     /* lh_candidates_bytes */
 } lh_sampler_scratch;
 
@@ -30,12 +29,17 @@ size_t lh_sampler_scratch_bytes(uint32_t vocabulary) {
 
 static lh_sampler_scratch scratch_of(void *memory, uint32_t vocabulary) {
     char *bytes = memory;
-    return (lh_sampler_scratch){.scaled = (float *)bytes,
-                                .probabilities = (float *)(bytes + row_bytes(vocabulary)),
+    return (lh_sampler_scratch){.probabilities = (float *)bytes,
+                                .left = (uint32_t *)(bytes + row_bytes(vocabulary)),
                                 .candidates = bytes + 2 * row_bytes(vocabulary)};
 }
 
 /* ---- The parameters ---- */
+
+static lh_truncation truncation_of(const lh_sampling *sampling) {
+    return (lh_truncation){
+        .top_k = sampling->top_k, .top_p = sampling->top_p, .min_p = sampling->min_p};
+}
 
 static lh_status check_range(const char *name, float value, float minimum, float maximum,
                              lh_error *error) {
@@ -85,6 +89,13 @@ lh_status lh_sampling_check(const lh_sampling *sampling, uint32_t vocabulary, lh
     if (status == LH_OK && sampling->top_logprobs > LH_TOP_LOGPROBS_MAX) {
         status = lh_fail(error, LH_ERR_LIMIT, "sampling: top_logprobs = %u is over %u",
                          sampling->top_logprobs, LH_TOP_LOGPROBS_MAX);
+    }
+    const lh_truncation cut = truncation_of(sampling);
+    if (status == LH_OK && vocabulary > LH_CANDIDATES_MAX &&
+        lh_truncation_is_on(&cut, vocabulary)) {
+        status = lh_fail(error, LH_ERR_LIMIT,
+                         "sampling: top-k, top-p and min-p do not cut a vocabulary of over %u",
+                         LH_CANDIDATES_MAX);
     }
     return status != LH_OK ? status : check_lists(sampling, vocabulary, error);
 }
@@ -151,16 +162,14 @@ static void fill_logprobs(const lh_kernels *kernels, const float *logits, uint32
 
 static uint32_t draw(const lh_kernels *kernels, const float *logits, uint32_t vocabulary, float max,
                      const lh_sampling *sampling, const lh_sampler_scratch *scratch) {
-    for (uint32_t i = 0; i < vocabulary; i++)
-        scratch->scaled[i] = (logits[i] - max) / sampling->temperature;
-    kernels->exp_sum(scratch->probabilities, scratch->scaled, 0, vocabulary);
-    double uniform = lh_philox_uniform(sampling->seed, sampling->counter);
-    const lh_truncation cut = {
-        .top_k = sampling->top_k, .top_p = sampling->top_p, .min_p = sampling->min_p};
+    const lh_draw how = {max, sampling->temperature, sampling->seed, sampling->counter};
+    const lh_truncation cut = truncation_of(sampling);
     if (!lh_truncation_is_on(&cut, vocabulary))
-        return lh_draw_from_all(scratch->probabilities, vocabulary, uniform);
-    return lh_draw_from_best(scratch->probabilities, vocabulary, &cut, uniform,
-                             scratch->candidates);
+        return kernels->draw(logits, vocabulary, &how);
+    kernels->draw_weights(scratch->probabilities, logits, vocabulary, &how);
+    uint32_t left = lh_candidates_left(scratch->probabilities, vocabulary, &cut, scratch->left,
+                                       scratch->candidates);
+    return kernels->draw_among(logits, scratch->left, left, &how);
 }
 
 lh_status lh_sample(const lh_kernels *kernels, float *logits, uint32_t vocabulary,

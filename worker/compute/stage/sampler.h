@@ -4,9 +4,8 @@
  *
  * Order of the steps: mask, logit bias, penalties, temperature, top-k, top-p, min-p, draw.
  * temperature 0 is greedy: the greatest logit after bias and penalties, the lowest token id among
- * equals. Top-p counts the probability that top-k left, top-k and top-p keep at least one token,
- * and all three are cuts of one order: the more probable first, the lower token id among equals.
- * The draw is by lh_philox_uniform(seed, counter). Logprobs are of the distribution before
+ * equals. What top-k, top-p and min-p leave is defined in candidates.h; among it a token is drawn
+ * by kernels.h's `draw` with the noise of seed and counter. Logprobs are of the distribution before
  * temperature and truncation, after mask, bias and penalties; tokens that cannot come are not
  * among the best. */
 #pragma once

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
@@ -201,7 +202,7 @@ static void test_presence_and_frequency_count_output_alone(void **state) {
 
 /* Pearson's test of `draws` draws against p[SMALL], at a level of 1e-4 and 7 degrees of freedom. */
 static void check_distribution(const float *values, lh_sampling sampling, const double *p) {
-    enum { DRAWS = 20000 };
+    enum { DRAWS = 1000000 };
     unsigned counts[SMALL] = {0};
     double statistic = 0;
     for (sampling.counter = 0; sampling.counter < DRAWS; sampling.counter++)
@@ -491,6 +492,17 @@ static void test_digest_is_of_the_raw_logits(void **state) {
 
 /* ---- Errors ---- */
 
+static void test_cuts_have_a_largest_vocabulary(void **state) {
+    (void)state;
+    lh_sampling sampling = plain(1);
+    lh_error error;
+    assert_int_equal(lh_sampling_check(&sampling, 1u << 24, &error), LH_OK);
+    sampling.top_k = 5;
+    assert_int_equal(lh_sampling_check(&sampling, (1u << 24) - 1, &error), LH_OK);
+    assert_int_equal(lh_sampling_check(&sampling, 1u << 24, &error), LH_ERR_LIMIT);
+    assert_non_null(strstr(error.message, "16777215"));
+}
+
 static void check_refused(const float *values, const char *words) {
     lh_sample_result result;
     lh_error error;
@@ -510,6 +522,26 @@ static void test_bad_logits(void **state) {
     check_refused(not_a_number, "token 3");
     check_refused(infinite, "token 7");
     check_refused(nothing, "every logit");
+}
+
+/* In a vocabulary of many, at any place, the first one is told. */
+static void test_one_bad_logit_among_many(void **state) {
+    (void)state;
+    static float values[VOCABULARY];
+    lh_sampling sampling = plain(1);
+    for (uint32_t bad = 0; bad < VOCABULARY; bad++) {
+        lh_sample_result result;
+        lh_error error;
+        char words[32];
+        snprintf(words, sizeof words, "token %u is", bad);
+        memcpy(logits, values, sizeof values);
+        logits[bad] = bad % 2 ? NAN : INFINITY;
+        logits[VOCABULARY - 1] = INFINITY;
+        assert_int_equal(
+            lh_sample(kernels, logits, VOCABULARY, &sampling, NULL, scratch, &result, &error),
+            LH_ERR_INVALID);
+        assert_non_null(strstr(error.message, words));
+    }
 }
 
 static void test_bad_requests(void **state) {
@@ -561,7 +593,9 @@ int main(void) {
         cmocka_unit_test(test_logprobs_add_up_to_one),
         cmocka_unit_test(test_digest_is_of_the_raw_logits),
         cmocka_unit_test(test_bad_logits),
+        cmocka_unit_test(test_one_bad_logit_among_many),
         cmocka_unit_test(test_bad_requests),
+        cmocka_unit_test(test_cuts_have_a_largest_vocabulary),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
