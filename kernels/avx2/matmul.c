@@ -275,7 +275,8 @@ LANES_INLINE void floats(const product *p, const int rows, const int tiles, cons
     }                                                                                              \
     QUANTIZED(name, type, PANEL_ROWS_MIN, .unpack = name##_unpack, .from_panel = panels)
 
-/* A type that few models have: a row has its functions, more meet panels, which such types share. */
+/* A type that few models have: a row has its functions, more meet panels, which such types
+ * share. */
 #define RARE(name, type, panels)                                                                   \
     static void name##_unpack(quant_panel *panel, const product *p) {                              \
         unpack_blocks(panel, p, type);                                                             \
