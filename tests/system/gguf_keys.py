@@ -33,3 +33,11 @@ def add_keys(source, target, values):
         assert magic == b"GGUF" and version >= 2, (magic, version)
         out.write(_HEAD.pack(magic, version, tensors, keys + len(values) + 1) + more)
         shutil.copyfileobj(file, out, 1 << 20)
+
+
+def layer_count(path):
+    """What one of the first keys says."""
+    with open(path, "rb") as file:
+        head = file.read(1 << 16)
+    key = b".block_count"
+    return struct.unpack_from("<I", head, head.index(key) + len(key) + 4)[0]
