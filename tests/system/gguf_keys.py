@@ -1,4 +1,5 @@
-"""A GGUF file with more metadata, without anybody's reading all of the file: a vocabulary of 262,144 tokens takes PyPI's reader 12 seconds."""
+"""A GGUF file with more metadata, and a number of its own, without anybody's reading all of the file: a vocabulary of 262,144 tokens takes PyPI's
+reader 12 seconds."""
 
 import shutil
 import struct
