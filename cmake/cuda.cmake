@@ -8,8 +8,15 @@ set_property(CACHE LONGHAUL_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(CUDA_OPTIONS -std=c++17 -O3 -fmad=false -ftz=false -prec-div=true -prec-sqrt=true -I${CMAKE_SOURCE_DIR} -Werror all-warnings)
 # Machine code for each architecture since Turing, and PTX for those to come, from two readings of the sources: tensor cores have the larger
 # tiles since 8.0 and nothing else differs.
-set(CUDA_GENERATE -gencode=arch=compute_75,code=sm_75
-  -gencode=arch=compute_80,code=[sm_80,sm_86,sm_89,sm_90,sm_100,sm_120,compute_80])
+set(LONGHAUL_CUDA_ARCHITECTURES 75 80 86 89 90 100 120 CACHE STRING "What GPUs the CUDA kernels have machine code for; fewer compile faster")
+list(TRANSFORM LONGHAUL_CUDA_ARCHITECTURES PREPEND sm_ OUTPUT_VARIABLE codes)
+if(sm_75 IN_LIST codes)
+  list(REMOVE_ITEM codes sm_75)
+  list(APPEND CUDA_GENERATE -gencode=arch=compute_75,code=sm_75)
+endif()
+list(APPEND codes compute_80)
+list(JOIN codes , codes)
+list(APPEND CUDA_GENERATE -gencode=arch=compute_80,code=[${codes}])
 
 function(find_cuda_toolkit)
   if(LONGHAUL_CUDA STREQUAL OFF OR CMAKE_CROSSCOMPILING OR LONGHAUL_SANITIZE OR LONGHAUL_FUZZ)

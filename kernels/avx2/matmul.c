@@ -275,6 +275,22 @@ LANES_INLINE void floats(const product *p, const int rows, const int tiles, cons
     }                                                                                              \
     QUANTIZED(name, type, PANEL_ROWS_MIN, .unpack = name##_unpack, .from_panel = panels)
 
+/* A type that few models have: a row has its functions, more meet panels, which such types
+ * share. */
+#define RARE(name, type, panels)                                                                   \
+    static void name##_unpack(quant_panel *panel, const product *p) {                              \
+        unpack_blocks(panel, p, type);                                                             \
+    }                                                                                              \
+    PRODUCT(name##_1, quantized, type, 1, 1)                                                       \
+    PRODUCT(name##_wide_1, quantized, type, 1, WIDE_TILES)                                         \
+    static const product_kernel name = {.rows_max = 4,                                             \
+                                        .narrow = {name##_1},                                      \
+                                        .wide = {name##_wide_1},                                   \
+                                        .wide_tiles = {WIDE_TILES},                                \
+                                        .unpack = name##_unpack,                                   \
+                                        .from_panel = panels,                                      \
+                                        .panel_rows_min = 2};
+
 QUANTIZED(q4_0, LH_DTYPE_Q4_0, 0)
 QUANTIZED(q4_1, LH_DTYPE_Q4_1, 0)
 QUANTIZED(q4_k, LH_DTYPE_Q4_K, 0)
@@ -282,17 +298,12 @@ QUANTIZED(q8_0, LH_DTYPE_Q8_0, 0)
 QUANTIZED(iq4_nl, LH_DTYPE_IQ4_NL, 0)
 QUANTIZED(iq4_xs, LH_DTYPE_IQ4_XS, 0)
 QUANTIZED(tq2_0, LH_DTYPE_TQ2_0, 0)
-QUANTIZED(iq3_xxs, LH_DTYPE_IQ3_XXS, 0)
-QUANTIZED(iq3_s, LH_DTYPE_IQ3_S, 0)
-QUANTIZED(iq2_xxs, LH_DTYPE_IQ2_XXS, 0)
-QUANTIZED(iq2_xs, LH_DTYPE_IQ2_XS, 0)
-QUANTIZED(iq2_s, LH_DTYPE_IQ2_S, 0)
-QUANTIZED(iq1_s, LH_DTYPE_IQ1_S, 0)
-QUANTIZED(iq1_m, LH_DTYPE_IQ1_M, 0)
 PANELS(two_sums, LH_DTYPE_Q5_0)
 PANELS(two_sums_with_minimum, LH_DTYPE_Q5_1)
 PANELS(scaled_halves, LH_DTYPE_Q6_K)
 PANELS(halves_with_minima, LH_DTYPE_Q2_K)
+PANELS(signed_bytes, LH_DTYPE_IQ3_S)
+PANELS(scaled_signed_bytes, LH_DTYPE_IQ2_S)
 WITH_PANELS(q5_0, LH_DTYPE_Q5_0, two_sums)
 WITH_PANELS(mxfp4, LH_DTYPE_MXFP4, two_sums)
 WITH_PANELS(q5_1, LH_DTYPE_Q5_1, two_sums_with_minimum)
@@ -300,6 +311,13 @@ WITH_PANELS(q5_k, LH_DTYPE_Q5_K, two_sums_with_minimum)
 WITH_PANELS(q3_k, LH_DTYPE_Q3_K, scaled_halves)
 WITH_PANELS(q6_k, LH_DTYPE_Q6_K, scaled_halves)
 WITH_PANELS(q2_k, LH_DTYPE_Q2_K, halves_with_minima)
+RARE(iq3_xxs, LH_DTYPE_IQ3_XXS, signed_bytes)
+RARE(iq3_s, LH_DTYPE_IQ3_S, signed_bytes)
+RARE(iq2_xxs, LH_DTYPE_IQ2_XXS, signed_bytes)
+RARE(iq2_xs, LH_DTYPE_IQ2_XS, scaled_signed_bytes)
+RARE(iq2_s, LH_DTYPE_IQ2_S, scaled_signed_bytes)
+RARE(iq1_s, LH_DTYPE_IQ1_S, signed_bytes)
+RARE(iq1_m, LH_DTYPE_IQ1_M, scaled_signed_bytes)
 FLOATS(f32, LH_DTYPE_F32)
 FLOATS(f16, LH_DTYPE_F16)
 FLOATS(bf16, LH_DTYPE_BF16)

@@ -216,20 +216,28 @@ LANES_INLINE void floats(const product *p, const int rows, const int tiles, cons
     PRODUCTS(name, quantized, type, .unpack = name##_unpack, .from_panel = panels,                 \
              .panel_rows_min = PANEL_ROWS_MIN)
 
+/* A type that few models have: a row has its functions, more meet panels, which other types compile
+ * as well. */
+#define RARE(name, type, panels)                                                                   \
+    static void name##_unpack(quant_panel *panel, const product *p) {                              \
+        unpack_blocks(panel, p, type);                                                             \
+    }                                                                                              \
+    PRODUCT(name##_1, quantized, type, 1, 1)                                                       \
+    PRODUCT(name##_wide_1, quantized, type, 1, WIDE_TILES)                                         \
+    static const product_kernel name = {.rows_max = 8,                                             \
+                                        .narrow = {name##_1},                                      \
+                                        .wide = {name##_wide_1},                                   \
+                                        .wide_tiles = {WIDE_TILES},                                \
+                                        .unpack = name##_unpack,                                   \
+                                        .from_panel = panels,                                      \
+                                        .panel_rows_min = 2};
+
 PRODUCTS(q4_0, quantized, LH_DTYPE_Q4_0)
 PRODUCTS(q4_1, quantized, LH_DTYPE_Q4_1)
 PRODUCTS(q5_1, quantized, LH_DTYPE_Q5_1)
 PRODUCTS(q8_0, quantized, LH_DTYPE_Q8_0)
 PRODUCTS(iq4_nl, quantized, LH_DTYPE_IQ4_NL)
 PRODUCTS(iq4_xs, quantized, LH_DTYPE_IQ4_XS)
-PRODUCTS(tq2_0, quantized, LH_DTYPE_TQ2_0)
-PRODUCTS(iq3_xxs, quantized, LH_DTYPE_IQ3_XXS)
-PRODUCTS(iq3_s, quantized, LH_DTYPE_IQ3_S)
-PRODUCTS(iq2_xxs, quantized, LH_DTYPE_IQ2_XXS)
-PRODUCTS(iq2_xs, quantized, LH_DTYPE_IQ2_XS)
-PRODUCTS(iq2_s, quantized, LH_DTYPE_IQ2_S)
-PRODUCTS(iq1_s, quantized, LH_DTYPE_IQ1_S)
-PRODUCTS(iq1_m, quantized, LH_DTYPE_IQ1_M)
 PRODUCTS(mxfp4, quantized, LH_DTYPE_MXFP4)
 PRODUCTS(q4_k, quantized, LH_DTYPE_Q4_K)
 PRODUCTS(q5_k, quantized, LH_DTYPE_Q5_K)
@@ -240,6 +248,14 @@ WITH_PANELS(q5_0, LH_DTYPE_Q5_0, whole_blocks)
 WITH_PANELS(q3_k, LH_DTYPE_Q3_K, scaled_halves)
 WITH_PANELS(q6_k, LH_DTYPE_Q6_K, scaled_halves)
 WITH_PANELS(q2_k, LH_DTYPE_Q2_K, halves_with_minima)
+RARE(tq2_0, LH_DTYPE_TQ2_0, whole_blocks)
+RARE(iq3_xxs, LH_DTYPE_IQ3_XXS, whole_blocks)
+RARE(iq3_s, LH_DTYPE_IQ3_S, whole_blocks)
+RARE(iq2_xxs, LH_DTYPE_IQ2_XXS, whole_blocks)
+RARE(iq2_xs, LH_DTYPE_IQ2_XS, scaled_halves)
+RARE(iq2_s, LH_DTYPE_IQ2_S, scaled_halves)
+RARE(iq1_s, LH_DTYPE_IQ1_S, whole_blocks)
+RARE(iq1_m, LH_DTYPE_IQ1_M, scaled_halves)
 PRODUCTS(f32, floats, LH_DTYPE_F32)
 PRODUCTS(f16, floats, LH_DTYPE_F16)
 PRODUCTS(bf16, floats, LH_DTYPE_BF16)

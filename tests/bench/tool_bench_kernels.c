@@ -327,8 +327,8 @@ int main(int argc, char **argv) {
     static const lh_dtype dtypes[] = {
         LH_DTYPE_Q4_1,   LH_DTYPE_Q4_0,  LH_DTYPE_Q5_0,   LH_DTYPE_Q5_1,  LH_DTYPE_Q8_0,
         LH_DTYPE_Q4_K,   LH_DTYPE_Q5_K,  LH_DTYPE_Q6_K,   LH_DTYPE_Q3_K,  LH_DTYPE_Q2_K,
-        LH_DTYPE_IQ4_NL, LH_DTYPE_MXFP4, LH_DTYPE_IQ4_XS, LH_DTYPE_TQ2_0, LH_DTYPE_F16,
-        LH_DTYPE_BF16,   LH_DTYPE_F32};
+        LH_DTYPE_IQ4_NL, LH_DTYPE_MXFP4, LH_DTYPE_IQ4_XS, LH_DTYPE_TQ2_0, LH_DTYPE_IQ3_S,
+        LH_DTYPE_IQ2_S,  LH_DTYPE_F16,   LH_DTYPE_BF16,   LH_DTYPE_F32};
     if (argc > 2)
         time_limit_s = atof(argv[2]) * 1e-3;
     for (size_t set = 1; lh_kernels_at(set); set++) {

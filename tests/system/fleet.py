@@ -8,7 +8,7 @@ import tempfile
 import urllib.error
 import urllib.request
 
-from programs import PATIENCE_S, Program, build_folder, free_port, need_file, need_model, wait_until
+from programs import PATIENCE_S, Program, build_folder, free_port, need_file, need_model, slowness, wait_until
 
 
 class Fleet:
@@ -29,7 +29,9 @@ class Fleet:
         self.worker_programs = worker_programs or {}
         self.model = model or need_model()
         self.worker_count = workers
-        self.gateway_flags = [*self.QUICK_START, *gateway_flags]
+        # A step of a long prompt may take as long as a hang lasts elsewhere, where a sanitizer shares the machine with others.
+        patience = ["--step-timeout-ms", str(30000 * slowness())] if slowness() > 1 else []
+        self.gateway_flags = [*self.QUICK_START, *patience, *gateway_flags]
         self.worker_flags = [*([] if fetches else ["--model", self.model]), *worker_flags]
         self.threads = threads
         self.gateway = None

@@ -1,4 +1,5 @@
-"""A GGUF file with more metadata, without anybody's reading all of the file: a vocabulary of 262,144 tokens takes PyPI's reader 12 seconds."""
+"""A GGUF file with more metadata, and a number of its own, without anybody's reading all of the file: a vocabulary of 262,144 tokens takes PyPI's
+reader 12 seconds."""
 
 import shutil
 import struct
@@ -33,3 +34,11 @@ def add_keys(source, target, values):
         assert magic == b"GGUF" and version >= 2, (magic, version)
         out.write(_HEAD.pack(magic, version, tensors, keys + len(values) + 1) + more)
         shutil.copyfileobj(file, out, 1 << 20)
+
+
+def layer_count(path):
+    """What one of the first keys says."""
+    with open(path, "rb") as file:
+        head = file.read(1 << 16)
+    key = b".block_count"
+    return struct.unpack_from("<I", head, head.index(key) + len(key) + 4)[0]

@@ -17,12 +17,12 @@ def _split_keys(number, count, tensors):
             + _text("split.tensors.count") + struct.pack("<Ii", _I32, tensors))
 
 
-def _record(tensor, offset):
+def record(tensor, offset):
     shape = [int(size) for size in tensor.shape]
     return (_text(tensor.name) + struct.pack(f"<I{len(shape)}Q", len(shape), *shape) + struct.pack("<IQ", int(tensor.tensor_type), offset))
 
 
-def _padding(length, alignment):
+def padding(length, alignment):
     return b"\0" * (-length % alignment)
 
 
@@ -38,13 +38,13 @@ def split(source, folder, stem, count):
         head += (metadata if number == 0 else b"") + _split_keys(number, count, len(tensors))
         offset = 0
         for tensor in own:
-            head += _record(tensor, offset)
+            head += record(tensor, offset)
             offset += int(tensor.n_bytes) + -int(tensor.n_bytes) % 32
         paths.append(os.path.join(folder, f"{stem}-{number + 1:05}-of-{count:05}.gguf"))
         with open(paths[-1], "wb") as out:
-            out.write(head + _padding(len(head), 32))
+            out.write(head + padding(len(head), 32))
             for tensor in own:
                 start = int(tensor.data_offset)
                 data = bytes(reader.data[start:start + int(tensor.n_bytes)])
-                out.write(data + _padding(len(data), 32))
+                out.write(data + padding(len(data), 32))
     return paths

@@ -15,6 +15,7 @@ import time
 import unittest
 
 from default_model import default_model
+from gguf_keys import layer_count
 
 SKIPPED = 77
 # What must come is waited for so long: this bounds what hangs, never what is slow.
@@ -33,6 +34,11 @@ def build_folder():
 
 def need_model():
     return need_file(default_model(), "no model: LONGHAUL_TEST_MODEL names no file, and deploy/fetch-model gets none")
+
+
+def memory_for_some_layers():
+    """For --memory-bytes: half of the model has room in it and the whole has not. SmolLM2's embedding takes 30 MB, a layer 2.2."""
+    return f"{30 + layer_count(need_model()) * 5 // 3}M"
 
 
 def need_file(path, why):

@@ -55,14 +55,14 @@ class CancelTest(unittest.TestCase):
         self.drawn_before = self.drawn()
 
     def tearDown(self):
-        self.assertEqual(self.free_pages(), self.whole)
         # Nothing has gone wrong anywhere, so nothing says so.
-        failed = [line for program in self.fleet.programs() for line in program.log_text().splitlines() if "step failed" in line]
-        self.assertEqual([worker["steps"]["failed"] for worker in self.fleet.fleet_state()["workers"]], [0, 0], failed)
         warnings = [line for program in self.fleet.programs() for line in program.log_text().splitlines() if " warn " in line]
         # By its deadline; by --slowdown; by a sanitizer.
         expected = ("request failed", "this plays a slower machine", "sandbox off (built with a sanitizer)")
         self.assertEqual([line for line in warnings if not any(text in line for text in expected)], [])
+        failed = [line for program in self.fleet.programs() for line in program.log_text().splitlines() if "step failed" in line]
+        self.assertEqual([worker["steps"]["failed"] for worker in self.fleet.fleet_state()["workers"]], [0, 0], failed)
+        self.assertEqual(self.free_pages(), self.whole)
 
     def drawn(self):
         return self.fleet.fleet_state()["queue"]["totals"]["tokens"]
@@ -115,14 +115,22 @@ class HangUp(CancelTest):
     def test_deadline(self):
         """As hanging up, but that the client is told."""
         # A part of the long prompt takes as long as it may take: less than the whole needs.
-        short_s, part_s = (self.first_token_s(prompt) for prompt in (PROMPT, LONG_PROMPT[: len(LONG_PROMPT) // 16]))
-        for prompt, tokens, timeout, status in ((PROMPT, TOKENS, 0.3 + 4 * short_s, 504), (LONG_PROMPT, 100, part_s, 408)):
-            started = time.monotonic()
-            reply = ask(self.port, "POST", "/v1/completions", body(prompt, tokens, timeout=timeout))
-            self.assertEqual((reply.status, reply.error()["code"]), (status, "request_timeout"))
-            self.assertGreater(time.monotonic() - started, 0.9 * timeout)
-            wait_until(self.is_idle, "everything is free again")
+        part_s = self.first_token_s(LONG_PROMPT[: len(LONG_PROMPT) // 16])
+        self.assertEqual(self.status_at_deadline(LONG_PROMPT, 100, part_s), 408)
+        # How long a first token takes on a busy machine is not known.
+        timeout = 0.3 + 4 * self.first_token_s(PROMPT)
+        while (status := self.status_at_deadline(PROMPT, TOKENS, timeout)) == 408:
+            timeout *= 2
+        self.assertEqual(status, 504)
         self.assertLess(self.drawn() - self.drawn_before, TOKENS)
+
+    def status_at_deadline(self, prompt, tokens, timeout):
+        started = time.monotonic()
+        reply = ask(self.port, "POST", "/v1/completions", body(prompt, tokens, timeout=timeout))
+        self.assertEqual(reply.error()["code"], "request_timeout")
+        self.assertGreater(time.monotonic() - started, 0.9 * timeout)
+        wait_until(self.is_idle, "everything is free again")
+        return reply.status
 
     def first_token_s(self, prompt):
         started = time.monotonic()

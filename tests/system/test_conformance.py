@@ -9,7 +9,8 @@ import unittest
 
 from api_keys import key_line, write_private
 from fleet import Fleet
-from programs import run_tests, wait_until
+from gguf_keys import layer_count
+from programs import need_model, run_tests, wait_until
 from raw_http import Connection, ask, request
 from stream import Stream
 
@@ -52,7 +53,7 @@ class SmallCaches(FleetTest):
 
     workers = 2
     gateway_flags = ("--max-sequences", "1", "--max-queue", "1")
-    worker_flags = ("--kv-bytes", "8M")
+    worker_flags = ("--kv-bytes", str(layer_count(need_model()) << 18))
 
     def positions(self):
         return min(stage["pages_total"] * stage["page_positions"] for stage in self.fleet.fleet_state()["queue"]["kv"])

@@ -9,7 +9,7 @@ import time
 import unittest
 
 from fleet import Fleet
-from programs import run_tests, slowness, wait_until
+from programs import memory_for_some_layers, run_tests, slowness, wait_until
 from raw_http import ask
 from stream import Stream
 
@@ -54,7 +54,7 @@ class Restarts(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.fleet = small_fleet(worker_flags=["--memory-bytes", "80M"]).__enter__()
+        cls.fleet = small_fleet(worker_flags=["--memory-bytes", memory_for_some_layers()]).__enter__()
         cls.expected = text_of(complete(cls.fleet))
 
     @classmethod
@@ -183,7 +183,7 @@ class NothingToTakeOver(unittest.TestCase):
     """Neither worker can hold the whole model."""
 
     def test_a_lost_worker_ends_streams_with_an_error(self):
-        with small_fleet(gateway_flags=REPLAY, worker_flags=["--memory-bytes", "80M"]) as fleet:
+        with small_fleet(gateway_flags=REPLAY, worker_flags=["--memory-bytes", memory_for_some_layers()]) as fleet:
             expected = text_of(complete(fleet))
             with Stream(fleet.port, PROMPT, 400) as stream:
                 stream.read(10)

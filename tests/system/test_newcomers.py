@@ -6,7 +6,7 @@ import sys
 import threading
 import unittest
 
-from programs import free_port, run_tests, slowness, wait_until
+from programs import free_port, memory_for_some_layers, run_tests, slowness, wait_until
 from secure_fleet import HOME, SecureFleet
 from stream import Stream
 
@@ -121,7 +121,7 @@ class UnreadyFleet(SecureFleet):
     """Its worker holds half of the model, so that it waits for another one."""
 
     def __init__(self):
-        super().__init__(1, worker_flags=["--memory-bytes", "80M"])
+        super().__init__(1, worker_flags=["--memory-bytes", memory_for_some_layers()])
 
     def wait_ready(self):
         wait_until(lambda: self.worker_state("worker-1"), "its worker is there")

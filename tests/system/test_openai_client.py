@@ -10,7 +10,7 @@ import time
 import unittest
 
 from fleet import Fleet
-from programs import PATIENCE_S, run_tests, wait_until
+from programs import PATIENCE_S, memory_for_some_layers, run_tests, wait_until
 from raw_http import ask
 
 try:
@@ -517,7 +517,7 @@ class Full(FleetTest):
 
 class Failures(FleetTest):
     gateway_flags = ("--replay-timeout-ms", "1500", "--lease-ms", "1500")
-    worker_flags = ("--memory-bytes", "80M")  # one worker alone is no chain
+    worker_flags = ("--memory-bytes", memory_for_some_layers())  # one worker alone is no chain
 
     def test_a_worker_dies_and_comes_back(self):
         stream = self.chat(max_tokens=4000, stream=True, extra_body={"ignore_eos": True})

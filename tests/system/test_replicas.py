@@ -7,14 +7,14 @@ import threading
 import unittest
 
 from fleet import Fleet
-from programs import run_tests, slowness, wait_until
+from programs import memory_for_some_layers, run_tests, slowness, wait_until
 from stream import Stream
 
 PROMPT = "Once upon a time there was a lighthouse keeper who"
 TOKENS = 64
 # Half of the model fits into a worker, the whole does not.
 GATEWAY = ["--replicas", "2", "--renew-ms", "100", "--lease-ms", "1500" if slowness() == 1 else "5000", "--plan-delay-ms", "200"]
-WORKER = ["--kv-bytes", "48M", "--memory-bytes", "80M"]
+WORKER = ["--kv-bytes", "48M", "--memory-bytes", memory_for_some_layers()]
 
 
 def texts(fleet, count, while_they_run=None):

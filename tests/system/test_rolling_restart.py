@@ -9,7 +9,7 @@ import time
 import unittest
 
 from fleet import Fleet
-from programs import is_sanitized, run_tests, wait_until
+from programs import is_sanitized, memory_for_some_layers, run_tests, wait_until
 from stream import Stream
 
 ROUNDS = int(os.environ.get("LONGHAUL_TEST_ROUNDS", "1"))
@@ -93,7 +93,7 @@ class NobodyTakesOver(unittest.TestCase):
     """Neither of two workers holds the whole model."""
 
     def test_leaving_ends_in_time(self):
-        flags = ["--kv-bytes", "64M", "--memory-bytes", "80M", "--drain-timeout"]
+        flags = ["--kv-bytes", "64M", "--memory-bytes", memory_for_some_layers(), "--drain-timeout"]
         with Fleet(2, gateway_flags=[*TIMES[:-1], "300"], worker_flags=[*flags, "1"]) as fleet:
             worker = fleet.workers[1]
             with Stream(fleet.port, PROMPTS[0], 1500) as stream:

@@ -20,6 +20,7 @@ PEER_MAX = 128  # CONTROL.md, "Weights"
 GROWTH_MAX = 16 << 20
 HEADERS, SETTINGS, PING = 1, 4, 6
 END_STREAM, END_HEADERS, ACK = 1, 4, 1
+TOKENS = 10 if is_sanitized() else 100
 
 
 def frame(kind, flags, stream, payload=b""):
@@ -79,8 +80,8 @@ def weights_path(fleet):
     return f"/fleet/models/{fleet.fleet_state()['model']['header_sha256']}/weights"
 
 
-def complete(fleet, tokens=100):
-    body = json.dumps({"prompt": "Once upon a time", "max_tokens": tokens, "temperature": 0, "ignore_eos": True})
+def complete(fleet):
+    body = json.dumps({"prompt": "Once upon a time", "max_tokens": TOKENS, "temperature": 0, "ignore_eos": True})
     request = urllib.request.Request(fleet.url + "/v1/completions", body.encode(), {"Content-Type": "application/json"})
     with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
         return json.loads(answer.read())["choices"][0]["text"]

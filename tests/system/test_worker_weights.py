@@ -7,6 +7,7 @@ import sys
 import unittest
 
 from fleet import Fleet
+from gguf_keys import layer_count
 from programs import is_sanitized, need_model, run_tests, wait_until
 from raw_http import ask
 from tensors import stage_bytes
@@ -39,9 +40,10 @@ class Weights(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         flags = ["--renew-ms", "100", "--lease-ms", "1500", "--plan-delay-ms", "200"]
-        half = stage_bytes(need_model(), 0, 15)[0] + (1 << 20)
-        cls.fleet = Fleet(2, gateway_flags=flags, worker_flags=["--kv-bytes", "128M", "--memory-bytes", str(half)], fetches=True).__enter__()
-        assert cls.stages(cls) == [(0, 15), (15, 30)], cls.stages(cls)
+        layers = layer_count(need_model())
+        memory = stage_bytes(need_model(), 0, layers // 2)[0] + (1 << 20)
+        cls.fleet = Fleet(2, gateway_flags=flags, worker_flags=["--kv-bytes", "128M", "--memory-bytes", str(memory)], fetches=True).__enter__()
+        assert cls.stages(cls) == [(0, layers // 2), (layers // 2, layers)], cls.stages(cls)
         cls.expected = complete(cls.fleet)["choices"]
 
     @classmethod
