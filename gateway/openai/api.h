@@ -7,8 +7,8 @@
  *
  * Routes: /v1/models, /v1/models/{id}, /v1/chat/completions, /v1/completions, /v1/responses,
  * /v1/messages, /v1/messages/count_tokens, /tokenize, /detokenize, /tokenizer_info (each with and
- * without /v1), /apply-template, /health, /livez, /readyz, /version, /fleet, /trace/{id}. Thread:
- * open, drain and close by one thread. */
+ * without /v1), /apply-template, /health, /livez, /readyz, /version, /openapi.json, /fleet,
+ * /trace/{id}. Thread: open, drain and close by one thread. */
 #pragma once
 
 #include "common/metrics/exposition.h"

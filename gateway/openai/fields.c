@@ -215,11 +215,42 @@ static int find(const char *name, lh_openai_endpoint endpoint) {
     return -1;
 }
 
+/* What a value must be for its field to be taken, beside null. */
+static json_t *accepted_json(treatment action) {
+    switch (action) {
+    case HONOURED:
+    case TAKEN:
+        break;
+    case REFUSED:
+        return json_pack("{s:s}", "type", "null");
+    case REFUSED_TRUE:
+        return json_pack("{s:[b, n]}", "enum", 0);
+    case REFUSED_FILLED:
+        return json_pack("{s:[s, s, s, s], s:i, s:i, s:i}", "type", "array", "object", "string",
+                         "null", "maxItems", 0, "maxProperties", 0, "maxLength", 0);
+    case REFUSED_ABOVE_0:
+        return json_pack("{s:[s, s], s:i}", "type", "number", "null", "maximum", 0);
+    case REFUSED_BUT_1:
+        return json_pack("{s:[i, n]}", "enum", 1);
+    }
+    return json_object();
+}
+
+static void draw_fields(const lh_body_reader *body, lh_openai_endpoint endpoint, bool strict) {
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
+        if (table[i].endpoints & (int)endpoint)
+            lh_body_draw(body, table[i].name, accepted_json(table[i].action));
+    if (strict && json_object_set_new(body->sketch, "additionalProperties", json_false()))
+        lh_openai_refuse_status(body->error, LH_ERR_NO_MEMORY);
+}
+
 size_t lh_openai_fields_check(const lh_body_reader *body, lh_openai_endpoint endpoint,
                               bool strict) {
     size_t unknown = 0;
     const char *name;
     json_t *value;
+    if (body->sketch)
+        draw_fields(body, endpoint, strict);
     json_object_foreach((json_t *)body->object, name, value) {
         int index = find(name, endpoint);
         if (body->error->status)

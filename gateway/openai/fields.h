@@ -19,6 +19,6 @@ static inline bool lh_openai_is_chat(lh_openai_endpoint endpoint) {
     return endpoint != LH_OPENAI_COMPLETIONS;
 }
 
-/* Walks the body's fields; how many of them are in no table, which strict makes errors. Ranges and
- * types of the fields that are honoured are their parsers' business. */
+/* Walks the body's fields, or draws them; how many of them are in no table, which strict makes
+ * errors. Ranges and types of the fields that are honoured are their parsers' business. */
 size_t lh_openai_fields_check(const lh_body_reader *body, lh_openai_endpoint endpoint, bool strict);

@@ -27,6 +27,7 @@ typedef struct lh_openai_limits {
     bool keeps_thoughts;    /* where a request does not say: --reasoning-format none */
     bool is_traced;         /* so that an answer can tell its timing */
     const lh_sampling_defaults *sampling; /* of what it does not say */
+    json_t *sketch;                       /* body_reader.h; NULL: bodies are read */
     const char *aliases; /* further names of the model, as model_aliases.h has them; NULL: none */
 } lh_openai_limits;
 

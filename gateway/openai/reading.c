@@ -213,6 +213,32 @@ static bool show_count(lh_openai_reading *reading, lh_openai_error *error) {
            lh_openai_refuse_status(error, LH_ERR_NO_MEMORY);
 }
 
+bool lh_openai_reading_goal_of(lh_openai_action action, lh_openai_reading_goal *goal) {
+    static const struct {
+        lh_openai_action action;
+        lh_openai_reading_goal goal;
+    } goals[] = {
+        {LH_OPENAI_POST_CHAT, LH_READING_CHAT},
+        {LH_OPENAI_POST_COMPLETION, LH_READING_COMPLETIONS},
+        {LH_OPENAI_POST_RESPONSE, LH_READING_RESPONSES},
+        {LH_OPENAI_POST_MESSAGE, LH_READING_MESSAGES},
+        {LH_OPENAI_POST_COUNT, LH_READING_COUNT},
+        {LH_OPENAI_POST_TEMPLATE, LH_READING_TEMPLATE},
+        {LH_OPENAI_POST_TOKENIZE, LH_READING_TOKENIZE},
+        {LH_OPENAI_POST_DETOKENIZE, LH_READING_DETOKENIZE},
+    };
+    for (size_t i = 0; i < sizeof goals / sizeof *goals; i++)
+        if (goals[i].action == action) {
+            *goal = goals[i].goal;
+            return true;
+        }
+    return false;
+}
+
+bool lh_openai_reading_is_answered(lh_openai_reading_goal goal) {
+    return goal <= LH_READING_MESSAGES;
+}
+
 lh_openai_endpoint lh_openai_reading_endpoint(lh_openai_reading_goal goal) {
     switch (goal) {
     case LH_READING_COMPLETIONS:
@@ -237,6 +263,22 @@ static bool use_request(lh_openai_reading *reading, const lh_openai_service *ser
                                     : compile_form(reading, service, error);
 }
 
+/* The rest of the goals is about ids and text alone. */
+static bool is_shown(lh_openai_reading_goal goal) {
+    return goal == LH_READING_TOKENIZE || goal == LH_READING_DETOKENIZE;
+}
+
+/* What reads a body that is not sent on. The body is released. */
+static bool take_shown(const lh_openai_service *service, const lh_openai_limits *limits,
+                       lh_openai_reading_goal goal, json_t *body, lh_text_buffer *reply,
+                       lh_openai_error *error) {
+    if (goal == LH_READING_TOKENIZE)
+        return lh_openai_tokenize(service, limits, body, reply, error);
+    bool taken = lh_openai_detokenize(service, limits, body, reply, error);
+    json_decref(body);
+    return taken;
+}
+
 static bool take_request(lh_openai_reading *reading, const lh_openai_service *service,
                          lh_openai_reading_goal goal, json_t *body, lh_openai_error *error) {
     lh_openai_endpoint endpoint = lh_openai_reading_endpoint(goal);
@@ -255,13 +297,35 @@ bool lh_openai_reading_take(lh_openai_reading *reading, const lh_openai_service 
     json_t *body = parse_json(bytes, length, error);
     if (!body)
         return false;
-    if (goal == LH_READING_TOKENIZE)
-        return lh_openai_tokenize(service, body, &reading->reply, error);
-    if (goal != LH_READING_DETOKENIZE)
-        return take_request(reading, service, goal, body, error);
-    bool taken = lh_openai_detokenize(service, body, &reading->reply, error);
+    return is_shown(goal)
+               ? take_shown(service, &service->config.limits, goal, body, &reading->reply, error)
+               : take_request(reading, service, goal, body, error);
+}
+
+/* What is missing of an empty body is drawn as what must be there; but memory must not be missing.
+ */
+json_t *lh_openai_reading_describe(const lh_openai_service *service, lh_openai_reading_goal goal) {
+    lh_openai_limits limits = service->config.limits;
+    lh_openai_endpoint endpoint = lh_openai_reading_endpoint(goal);
+    lh_openai_request request = {0};
+    lh_openai_error error = {0};
+    lh_text_buffer nothing = {0};
+    json_t *body = json_object();
+    limits.sketch = json_pack("{s:s}", "type", "object");
+    if (!body || !limits.sketch)
+        lh_openai_refuse_status(&error, LH_ERR_NO_MEMORY);
+    else if (is_shown(goal))
+        take_shown(service, &limits, goal, json_incref(body), &nothing, &error);
+    else
+        lh_openai_dialect_of(service, endpoint)
+            ->parse(json_incref(body), endpoint, &limits, &request, &error);
     json_decref(body);
-    return taken;
+    lh_text_buffer_reset(&nothing);
+    lh_openai_request_reset(&request);
+    if (error.status != 500)
+        return limits.sketch;
+    json_decref(limits.sketch);
+    return NULL;
 }
 
 void lh_openai_reading_reset(lh_openai_reading *reading) {

@@ -5,6 +5,7 @@
 
 #include "gateway/openai/generation.h"
 #include "gateway/openai/request.h"
+#include "gateway/openai/routes.h"
 #include "gateway/openai/service.h"
 
 /* What a body is read for. */
@@ -31,6 +32,10 @@ typedef struct lh_openai_reading {
     size_t prompt_count;
 } lh_openai_reading;
 
+/* Whether a route reads a body, and what for. */
+bool lh_openai_reading_goal_of(lh_openai_action action, lh_openai_reading_goal *goal);
+/* Whether what is read is then submitted. */
+bool lh_openai_reading_is_answered(lh_openai_reading_goal goal);
 /* In whose words the body is, and errors about it. */
 lh_openai_endpoint lh_openai_reading_endpoint(lh_openai_reading_goal goal);
 
@@ -39,4 +44,6 @@ lh_openai_endpoint lh_openai_reading_endpoint(lh_openai_reading_goal goal);
 bool lh_openai_reading_take(lh_openai_reading *reading, const lh_openai_service *service,
                             lh_openai_reading_goal goal, const char *bytes, size_t length,
                             lh_openai_error *error);
+/* The JSON Schema of the bodies that it takes, drawn by what reads them; NULL: no memory. */
+json_t *lh_openai_reading_describe(const lh_openai_service *service, lh_openai_reading_goal goal);
 void lh_openai_reading_reset(lh_openai_reading *reading);
