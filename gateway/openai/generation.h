@@ -19,7 +19,8 @@ typedef struct lh_generation lh_generation;
 typedef struct lh_generation_prompt {
     const uint32_t *tokens; /* until lh_generation_submit has returned */
     uint32_t token_count;
-    /* 0: nothing is generated; the choices end when the prompt's scores are here, or at once */
+    /* 0: nothing is generated; the choices end when what is wanted of the prompt is here, or at
+     * once */
     uint32_t max_tokens;
     bool is_thinking;       /* it ends inside of a thought */
     size_t echo_characters; /* that the text of its choices begins with */

@@ -337,6 +337,21 @@ void lh_openai_parameters_parse(const lh_body_reader *body, lh_openai_endpoint e
     check_metadata(body, endpoint);
 }
 
+void lh_openai_parameters_parse_pooled(const lh_body_reader *body, const lh_openai_limits *limits,
+                                       lh_openai_parameters *parameters) {
+    *parameters = (lh_openai_parameters){
+        .choices = 1,
+        .max_tokens_given = true, /* none */
+        .sequence = {.sampling = {.top_p = 1, .repetition_penalty = 1}},
+    };
+    lh_openai_check_model(body, limits);
+    parameters->unknown_fields = lh_openai_fields_check(body, LH_OPENAI_EMBEDDINGS, limits->strict);
+    parameters->adds_special = lh_body_bool_or(body, "add_special_tokens", true);
+    parse_urgency(body, parameters);
+    parameters->sequence.cache_salt = parse_cache_salt(body);
+    lh_body_text(body, "user", SIZE_MAX);
+}
+
 void lh_openai_parameters_reset(lh_openai_parameters *parameters) {
     free((void *)parameters->sequence.sampling.biases);
     parameters->sequence.sampling.biases = NULL;

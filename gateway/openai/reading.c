@@ -40,6 +40,15 @@ static size_t content_bytes(const lh_openai_request *request) {
     return bytes;
 }
 
+/* Ids are taken as they are. */
+static bool append_eos(const lh_served_model *model, const lh_openai_prompt *given,
+                       lh_tokens *tokens, lh_openai_error *error) {
+    int64_t eos = lh_tokenizer_eos(model->tokenizer);
+    lh_error cause;
+    return !given->text || eos < 0 || !lh_tokens_push(tokens, (uint32_t)eos, &cause) ||
+           lh_openai_refuse_cause(error, &cause);
+}
+
 /* The conversation, or the prompt of this index. */
 static bool tokenize(lh_openai_reading *reading, const lh_openai_service *service, size_t index,
                      uint32_t context, lh_openai_error *error) {
@@ -55,6 +64,7 @@ static bool tokenize(lh_openai_reading *reading, const lh_openai_service *servic
                                                &prompt->is_thinking, error)
                   : lh_openai_prompt_from_completion(
                         service->model, given, request->parameters.adds_special, tokens, error)) ||
+        (request->appends_eos && !append_eos(service->model, given, tokens, error)) ||
         !lh_openai_prompt_fit(context, request->endpoint, tokens->count, &request->parameters,
                               &prompt->max_tokens, error))
         return false;
@@ -222,6 +232,7 @@ bool lh_openai_reading_goal_of(lh_openai_action action, lh_openai_reading_goal *
         {LH_OPENAI_POST_COMPLETION, LH_READING_COMPLETIONS},
         {LH_OPENAI_POST_RESPONSE, LH_READING_RESPONSES},
         {LH_OPENAI_POST_MESSAGE, LH_READING_MESSAGES},
+        {LH_OPENAI_POST_EMBEDDINGS, LH_READING_EMBEDDINGS},
         {LH_OPENAI_POST_COUNT, LH_READING_COUNT},
         {LH_OPENAI_POST_TEMPLATE, LH_READING_TEMPLATE},
         {LH_OPENAI_POST_TOKENIZE, LH_READING_TOKENIZE},
@@ -236,13 +247,15 @@ bool lh_openai_reading_goal_of(lh_openai_action action, lh_openai_reading_goal *
 }
 
 bool lh_openai_reading_is_answered(lh_openai_reading_goal goal) {
-    return goal <= LH_READING_MESSAGES;
+    return goal <= LH_READING_EMBEDDINGS;
 }
 
 lh_openai_endpoint lh_openai_reading_endpoint(lh_openai_reading_goal goal) {
     switch (goal) {
     case LH_READING_COMPLETIONS:
         return LH_OPENAI_COMPLETIONS;
+    case LH_READING_EMBEDDINGS:
+        return LH_OPENAI_EMBEDDINGS;
     case LH_READING_RESPONSES:
         return LH_OPENAI_RESPONSES;
     case LH_READING_MESSAGES:

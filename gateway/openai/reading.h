@@ -14,6 +14,7 @@ typedef enum lh_openai_reading_goal {
     LH_READING_COMPLETIONS,
     LH_READING_RESPONSES,
     LH_READING_MESSAGES, /* Anthropic's */
+    LH_READING_EMBEDDINGS,
     /* What is shown and not sent: the JSON of the answer is made while reading. */
     LH_READING_TEMPLATE, /* of chat, the text of its prompt alone */
     LH_READING_COUNT,    /* of Anthropic's messages, how many tokens they are */

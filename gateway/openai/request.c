@@ -164,12 +164,13 @@ static void parse_chat(const lh_body_reader *body, const lh_openai_limits *limit
 static const char prompt_words[] =
     "a string, a list of strings, a list of token ids or a list of such lists; none of them empty";
 
-/* key: "prompt", or "prompt[2]" of several. */
-static void parse_prompt(const lh_body_reader *body, const char *key, const json_t *value,
-                         bool is_text, uint32_t vocabulary, lh_openai_prompt *prompt) {
+/* The field, and in it "prompt[2]" of several. */
+static void parse_prompt(const lh_body_reader *body, const char *field, const char *key,
+                         const json_t *value, bool is_text, uint32_t vocabulary,
+                         lh_openai_prompt *prompt) {
     size_t count = is_text ? json_string_length(value) : json_array_size(value);
     if (count == 0) {
-        lh_body_refuse(body, "prompt", "invalid_type", "must be %s.", prompt_words);
+        lh_body_refuse(body, field, "invalid_type", "must be %s.", prompt_words);
         return;
     }
     if (is_text) {
@@ -184,20 +185,20 @@ static void parse_prompt(const lh_body_reader *body, const char *key, const json
         prompt->tokens[prompt->token_count++] = lh_body_token(body, key, value, i, vocabulary);
 }
 
-static void parse_prompts(const lh_body_reader *body, const lh_openai_limits *limits,
-                          lh_openai_request *request) {
-    const json_t *value = lh_body_typed(body, "prompt", "string|array", prompt_words);
+void lh_openai_prompts_parse(const lh_body_reader *body, const char *key,
+                             const lh_openai_limits *limits, lh_openai_request *request) {
+    const json_t *value = lh_body_typed(body, key, "string|array", prompt_words);
     const json_t *first = json_array_get(value, 0);
     uint32_t choices = request->parameters.choices;
     bool several = json_is_string(first) || json_is_array(first);
     size_t count = several ? json_array_size(value) : 1;
     if (!value)
-        lh_body_refuse(body, "prompt", "missing_required_parameter", "is missing.");
+        lh_body_refuse(body, key, "missing_required_parameter", "is missing.");
     else if (count > limits->prompts_max)
-        lh_body_refuse(body, "prompt", "array_above_max_length", "may hold at most %u prompts.",
+        lh_body_refuse(body, key, "array_above_max_length", "may hold at most %u prompts.",
                        limits->prompts_max);
     else if ((uint64_t)count * choices > limits->sequences_max)
-        lh_openai_refuse(body->error, 400, "prompt", "array_above_max_length",
+        lh_openai_refuse(body->error, 400, key, "array_above_max_length",
                          "%zu prompts of %u choices each are more than the %u sequences that may "
                          "run and wait here.",
                          count, choices, limits->sequences_max);
@@ -210,10 +211,9 @@ static void parse_prompts(const lh_body_reader *body, const lh_openai_limits *li
     }
     request->prompt_count = count;
     for (size_t i = 0; i < count && !body->error->status; i++) {
-        char key[32] = "prompt";
-        if (several)
-            snprintf(key, sizeof key, "prompt[%zu]", i);
-        parse_prompt(body, key, several ? json_array_get(value, i) : value,
+        char name[32];
+        snprintf(name, sizeof name, several ? "%s[%zu]" : "%s", key, i);
+        parse_prompt(body, key, name, several ? json_array_get(value, i) : value,
                      json_is_string(several ? first : value), limits->vocabulary,
                      &request->prompts[i]);
     }
@@ -239,7 +239,7 @@ static void parse_completion(const lh_body_reader *body, const lh_openai_limits 
     request->echo = lh_body_bool(body, "echo");
     if (request->echo && parameters->sequence.sampling.want_logprob)
         score_echo(&request->parameters.sequence);
-    parse_prompts(body, limits, request);
+    lh_openai_prompts_parse(body, "prompt", limits, request);
 }
 
 bool lh_openai_request_parse(json_t *body, lh_openai_endpoint endpoint,

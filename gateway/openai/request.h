@@ -35,6 +35,9 @@ typedef struct lh_openai_request {
     lh_openai_prompt *prompts; /* [prompt_count] */
     size_t prompt_count;
     bool echo;
+    /* Embeddings, which have prompts, too. */
+    bool wants_base64;
+    bool appends_eos; /* to texts */
 } lh_openai_request;
 
 /* Takes the parsed body. False: *error says what is wrong. Either way lh_openai_request_reset frees
@@ -42,6 +45,10 @@ typedef struct lh_openai_request {
 bool lh_openai_request_parse(json_t *body, lh_openai_endpoint endpoint,
                              const lh_openai_limits *limits, lh_openai_request *request,
                              lh_openai_error *error);
+/* Prompts in their four shapes, from the field `key`, for as many choices of each as the parameters
+ * say. */
+void lh_openai_prompts_parse(const lh_body_reader *body, const char *key,
+                             const lh_openai_limits *limits, lh_openai_request *request);
 /* What no dialect's request may have beside a form of its answer. */
 void lh_openai_request_check_form(const lh_body_reader *body, const lh_openai_request *request);
 /* Frees messages and prompts, and all of the body that the parameters do not point into. */

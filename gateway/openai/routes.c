@@ -28,6 +28,7 @@ static const struct {
     {"/messages", VERSIONED, LH_OPENAI_POST_MESSAGE, "/v1/messages", WRITES},
     {"/messages/count_tokens", VERSIONED, LH_OPENAI_POST_COUNT, "/v1/messages/count_tokens",
      WRITES},
+    {"/embeddings", VERSIONED, LH_OPENAI_POST_EMBEDDINGS, "/v1/embeddings", WRITES},
     {"/apply-template", 0, LH_OPENAI_POST_TEMPLATE, "/apply-template", WRITES},
     {"/tokenize", VERSIONED, LH_OPENAI_POST_TOKENIZE, "/tokenize", WRITES},
     {"/detokenize", VERSIONED, LH_OPENAI_POST_DETOKENIZE, "/detokenize", WRITES},

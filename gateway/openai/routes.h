@@ -13,7 +13,8 @@ typedef enum lh_openai_action {
     LH_OPENAI_POST_CHAT,
     LH_OPENAI_POST_COMPLETION,
     LH_OPENAI_POST_RESPONSE,
-    LH_OPENAI_POST_MESSAGE,  /* in Anthropic's dialect */
+    LH_OPENAI_POST_MESSAGE, /* in Anthropic's dialect */
+    LH_OPENAI_POST_EMBEDDINGS,
     LH_OPENAI_POST_COUNT,    /* /v1/messages/count_tokens */
     LH_OPENAI_POST_TEMPLATE, /* /apply-template */
     LH_OPENAI_POST_TOKENIZE,

@@ -3,6 +3,7 @@
 
 #include "worker/compute/stage/aligned_array.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,6 +22,7 @@ struct lh_head {
     float *scale;     /* [group_rows] */
     float *logits;    /* [group_rows][logits_stride] */
     size_t logits_stride;
+    int64_t *sums;         /* [width] */
     char *sampler_scratch; /* threads * sampler_bytes */
     size_t sampler_bytes;
     lh_sample_result results[GROUP_ROWS];
@@ -43,7 +45,8 @@ lh_status lh_head_create(const lh_model_config *config, const lh_parameters *wei
     head->sampler_bytes = (lh_sampler_scratch_bytes(config->vocabulary) + 63) / 64 * 64;
     head->sampler_scratch =
         lh_aligned_array_allocate(lh_thread_pool_size(compute->pool), head->sampler_bytes);
-    if (!head->sampler_scratch ||
+    head->sums = calloc(config->width, sizeof *head->sums);
+    if (!head->sampler_scratch || !head->sums ||
         !lh_packed_add(&head->normed, &weights->head, compute->activations, group) ||
         !lh_floats_allocate(&head->h, group, config->width) ||
         !lh_floats_allocate(&head->squares, group, LH_LANES) ||
@@ -59,6 +62,7 @@ lh_status lh_head_create(const lh_model_config *config, const lh_parameters *wei
 void lh_head_destroy(lh_head *head) {
     if (!head)
         return;
+    free(head->sums);
     free(head->sampler_scratch);
     free(head->logits);
     free(head->scale);
@@ -68,13 +72,10 @@ void lh_head_destroy(lh_head *head) {
     free(head);
 }
 
-/* logits[count][vocabulary] = norm(h) W, by the operations of every norm and product (layer.c). */
-static void compute_logits(lh_head *head, const float *h, const lh_head_row *rows, uint32_t count) {
+/* Gathers the rows, packs them and finds their scales, by the operations of every norm. */
+static void prepare_norm(lh_head *head, const float *h, const lh_head_row *rows, uint32_t count) {
     uint32_t width = head->config->width;
     const lh_span all = {0, width};
-    const lh_matrix *matrix = &head->weights->head;
-    const lh_product product = {*matrix,    head->logits, head->logits_stride, {0, matrix->outputs},
-                                {0, count}, NULL};
     for (uint32_t i = 0; i < count; i++)
         memcpy(head->h + (size_t)i * width, h + (size_t)rows[i].row * width, width * sizeof *h);
     memset(head->squares, 0, (size_t)count * LH_LANES * sizeof *head->squares);
@@ -82,6 +83,15 @@ static void compute_logits(lh_head *head, const float *h, const lh_head_row *row
                head->squares);
     head->compute->kernels->rms_scale(head->scale, head->squares, count, width,
                                       head->config->rms_epsilon);
+}
+
+/* logits[count][vocabulary] = norm(h) W, by the operations of every norm and product (layer.c). */
+static void compute_logits(lh_head *head, const float *h, const lh_head_row *rows, uint32_t count) {
+    const lh_span all = {0, head->config->width};
+    const lh_matrix *matrix = &head->weights->head;
+    const lh_product product = {*matrix,    head->logits, head->logits_stride, {0, matrix->outputs},
+                                {0, count}, NULL};
+    prepare_norm(head, h, rows, count);
     for (uint32_t i = 0; i < count && head->config->logit_scale != 1; i++)
         head->scale[i] *= head->config->logit_scale;
     lh_op_products(head->compute, &product, 1, &head->normed, all, false, head->scale);
@@ -141,4 +151,40 @@ lh_status lh_head_run(lh_head *head, const float *h, const lh_head_row *rows, ui
                            left < head->group_rows ? left : head->group_rows, events, error);
     }
     return status;
+}
+
+/* ---- Pooling ---- */
+
+/* One rounding for each value, whatever it is added to: sums of integers do not depend on the
+ * order, so that neither chunks nor splits can be told from them. */
+static bool add_normed(lh_head *head, uint32_t row) {
+    uint32_t width = head->config->width;
+    const float *h = head->h + (size_t)row * width, *gain = head->weights->output_norm;
+    bool is_good = true;
+    for (uint32_t c = 0; c < width; c++) {
+        float value = h[c] * gain[c] * head->scale[row];
+        bool fits = value >= -LH_POOLED_VALUE_MAX && value <= LH_POOLED_VALUE_MAX;
+        is_good &= fits;
+        head->sums[c] += llrint(ldexp(fits ? (double)value : 0, LH_POOLED_UNIT_BITS));
+    }
+    return is_good;
+}
+
+lh_status lh_head_pool(lh_head *head, const float *h, const lh_head_row *rows, uint32_t count,
+                       const int64_t **sums, lh_error *error) {
+    bool is_good = true;
+    memset(head->sums, 0, head->config->width * sizeof *head->sums);
+    for (uint32_t first = 0; first < count; first += head->group_rows) {
+        uint32_t left = count - first;
+        uint32_t group = left < head->group_rows ? left : head->group_rows;
+        prepare_norm(head, h, rows + first, group);
+        for (uint32_t i = 0; i < group; i++)
+            is_good &= add_normed(head, i);
+    }
+    *sums = head->sums;
+    return is_good ? LH_OK
+                   : lh_fail(error, LH_ERR_INVALID,
+                             "pooling: the model gave a hidden state that is no number, or beyond "
+                             "%g",
+                             (double)LH_POOLED_VALUE_MAX);
 }
