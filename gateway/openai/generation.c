@@ -36,6 +36,7 @@ struct lh_generation {
     sequence *sequences;  /* [choice_count] */
     lh_choice *last;      /* whose piece was given out last */
     lh_event_queue queue;
+    json_t *tools;         /* NULL: not needed */
     uint32_t *stop_tokens; /* [stop_token_count]: those that the request named */
     uint32_t stop_token_count;
     /* Of the latest event. */
@@ -206,6 +207,7 @@ void lh_generation_destroy(lh_generation *generation) {
     for (uint32_t i = 0; generation->sequences && i < generation->choice_count; i++)
         reset_sequence(&generation->sequences[i]);
     free(generation->sequences);
+    json_decref(generation->tools);
     free(generation->stop_tokens);
     lh_event_queue_reset(&generation->queue);
     pthread_mutex_destroy(&generation->mutex);
@@ -335,6 +337,7 @@ static lh_status init_choices(lh_generation *generation, const lh_generation_opt
         lh_thinking_splitter_init(&choice->splitter, options->thinking, prompt->is_thinking);
         lh_tool_call_parser_init(&choice->tool_calls, options->tool_format,
                                  options->tool_calls_max);
+        choice->tool_calls.tools = generation->tools;
         lh_status status =
             lh_stop_matcher_create(options->stops, options->stop_count, &choice->matcher, error);
         if (!status && generation->has_scores)
@@ -375,6 +378,7 @@ lh_status lh_generation_create(lh_engine *engine, const lh_served_model *model,
     generation->received_us = options->received_us;
     generation->waits_for_ends =
         options->only_whole && options->stop_count == 0; /* else a token may be the end */
+    generation->tools = json_incref((json_t *)options->tools);
     generation->has_scores = options->sequence.scores_prompt;
     generation->is_pooled = options->sequence.pooling != LH_POOLING_NONE;
     generation->choices_of_prompt = options->choices;

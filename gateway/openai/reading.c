@@ -292,6 +292,13 @@ static bool take_shown(const lh_openai_service *service, const lh_openai_limits 
     return taken;
 }
 
+/* What a model writes without JSON is read by the schemas of its parameters. */
+static void keep_tools(lh_openai_request *request, const lh_served_model *model) {
+    if (request->tools.list && model->chat_template &&
+        lh_chat_template_tool_format(model->chat_template)->body == LH_TOOL_BODY_PARAMETERS)
+        request->kept_tools = json_incref((json_t *)request->tools.list);
+}
+
 static bool take_request(lh_openai_reading *reading, const lh_openai_service *service,
                          lh_openai_reading_goal goal, json_t *body, lh_openai_error *error) {
     lh_openai_endpoint endpoint = lh_openai_reading_endpoint(goal);
@@ -299,6 +306,7 @@ static bool take_request(lh_openai_reading *reading, const lh_openai_service *se
     bool taken =
         dialect->parse(body, endpoint, &service->config.limits, &reading->request, error) &&
         use_request(reading, service, goal, error);
+    keep_tools(&reading->request, service->model);
     lh_openai_request_drop_text(&reading->request);
     return taken;
 }

@@ -292,6 +292,7 @@ void lh_openai_request_reset(lh_openai_request *request) {
     free_text(request);
     lh_openai_parameters_reset(&request->parameters);
     lh_openai_output_format_reset(&request->format);
+    json_decref(request->kept_tools);
     json_decref(request->told);
     json_decref(request->body);
     *request = (lh_openai_request){0};

@@ -26,6 +26,7 @@ typedef struct lh_openai_request {
     json_t *told;  /* what the answer repeats of its request; NULL: nothing */
     size_t message_count;
     lh_openai_tools tools;            /* without its text, what may be called */
+    json_t *kept_tools;               /* the same, also without its text; NULL: nobody needs it */
     const json_t *template_arguments; /* chat_template_kwargs: an object, or NULL */
     bool has_answer_head;             /* add_generation_prompt */
     bool continues_last_message;      /* continue_final_message */
