@@ -19,7 +19,7 @@
 #include <stdint.h>
 
 #define LH_STEP_CONTENT_TYPE     "application/x-longhaul-step"
-#define LH_STEP_PROTOCOL_VERSION 7u
+#define LH_STEP_PROTOCOL_VERSION 8u
 #define LH_STEP_ROWS_MAX         8192u
 #define LH_STEP_SEGMENTS_MAX     1024u
 #define LH_STEP_TRUNCATIONS_MAX  1024u

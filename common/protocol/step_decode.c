@@ -20,7 +20,8 @@ static uint32_t payload_limit(uint32_t type) {
         return LH_STEP_SHARD_BYTES_MAX;
     case LH_STEP_FRAME_RESULTS:
         return 4u + LH_STEP_SEGMENTS_MAX * (LH_STEP_RESULT_BYTES + LH_TOP_LOGPROBS_MAX * 8u) +
-               LH_STEP_ROWS_MAX * (LH_STEP_SCORE_BYTES + LH_TOP_LOGPROBS_MAX * 8u);
+               LH_STEP_ROWS_MAX * (LH_STEP_SCORE_BYTES + LH_TOP_LOGPROBS_MAX * 8u) +
+               LH_STEP_POOLED_MAX * LH_STEP_WIDTH_MAX * 8u;
     case LH_STEP_FRAME_TIMES:
         return LH_STEP_TIMES_BYTES_MAX;
     default:
@@ -191,6 +192,20 @@ static lh_status get_scoring(lh_byte_reader *reader, lh_step_segment *segment, u
     return LH_OK;
 }
 
+/* Nothing else is told of the segment. */
+static lh_status get_pooling(lh_byte_reader *reader, lh_step_segment *segment, uint32_t index,
+                             lh_error *error) {
+    lh_step_pooling *pooling = &segment->pooling;
+    pooling->first_row = lh_get_u32(reader);
+    pooling->rows = lh_get_u32(reader);
+    bool fits = !reader->failed && pooling->rows > 0 && pooling->rows <= segment->rows &&
+                pooling->first_row <= segment->rows - pooling->rows;
+    if (fits && !segment->sample && segment->scoring.rows == 0)
+        return LH_OK;
+    return lh_fail(error, LH_ERR_MALFORMED, "manifest, segment %u: %u of %u rows pooled from %u",
+                   index, pooling->rows, segment->rows, pooling->first_row);
+}
+
 static lh_status get_segment(lh_byte_reader *reader, arena *memory, lh_step_segment *segment,
                              uint32_t index, lh_error *error) {
     *segment = (lh_step_segment){.sequence = lh_get_u64(reader)};
@@ -199,7 +214,8 @@ static lh_status get_segment(lh_byte_reader *reader, arena *memory, lh_step_segm
     uint32_t flags = lh_get_u32(reader);
     if (reader->failed)
         return lh_fail(error, LH_ERR_MALFORMED, "manifest: cut in segment %u", index);
-    if ((flags & ~(LH_STEP_FLAG_SAMPLE | LH_STEP_FLAG_FORKS | LH_STEP_FLAG_SCORED)) != 0)
+    if ((flags & ~(LH_STEP_FLAG_SAMPLE | LH_STEP_FLAG_FORKS | LH_STEP_FLAG_SCORED |
+                   LH_STEP_FLAG_POOLED)) != 0)
         return lh_fail(error, LH_ERR_MALFORMED, "manifest, segment %u: flags 0x%x", index, flags);
     if (segment->rows == 0 || segment->rows > LH_STEP_ROWS_MAX ||
         segment->first_position > UINT32_MAX - segment->rows) {
@@ -220,6 +236,8 @@ static lh_status get_segment(lh_byte_reader *reader, arena *memory, lh_step_segm
     lh_status status = LH_OK;
     if ((flags & LH_STEP_FLAG_SCORED) != 0)
         status = get_scoring(reader, segment, index, error);
+    if (status == LH_OK && (flags & LH_STEP_FLAG_POOLED) != 0)
+        status = get_pooling(reader, segment, index, error);
     return status == LH_OK && segment->sample
                ? get_sampling(reader, memory, &segment->sampling, index, error)
                : status;
@@ -229,17 +247,22 @@ static lh_status get_segments(lh_byte_reader *reader, arena *memory, lh_step_man
                               lh_error *error) {
     lh_step_segment *segments = arena_take(memory, manifest->segment_count * sizeof *segments);
     uint64_t rows = 0;
+    uint32_t pooled = 0;
     manifest->segments = segments;
     for (uint32_t i = 0; i < manifest->segment_count; i++) {
         lh_status status = get_segment(reader, memory, &segments[i], i, error);
         if (status != LH_OK)
             return status;
         rows += segments[i].rows;
+        pooled += segments[i].pooling.rows > 0;
         if (lh_step_segment_has_result(&segments[i]) && manifest->hop_limit > 0) {
             return lh_fail(error, LH_ERR_MALFORMED,
-                           "manifest, segment %u: draws or is scored, but the step ends before", i);
+                           "manifest, segment %u: has a result, but the step ends before", i);
         }
     }
+    if (pooled > LH_STEP_POOLED_MAX)
+        return lh_fail(error, LH_ERR_LIMIT, "manifest: %u segments are pooled; the limit is %u",
+                       pooled, LH_STEP_POOLED_MAX);
     if (rows != manifest->rows) {
         return lh_fail(error, LH_ERR_MALFORMED, "manifest: %u rows, but its segments have %llu",
                        manifest->rows, (unsigned long long)rows);
@@ -467,10 +490,12 @@ static bool is_sendable_logprob(float value) {
 }
 
 /* What a result is decoded into, besides its own struct. */
-typedef struct score_room {
+typedef struct result_room {
     lh_token_score *next;
     uint32_t left;
-} score_room;
+    int64_t *next_sum;
+    uint32_t pooled; /* results so far */
+} result_room;
 
 /* False: it is cut or has a number that is none. */
 static bool get_score(lh_byte_reader *reader, lh_token_score *score) {
@@ -486,7 +511,23 @@ static bool get_score(lh_byte_reader *reader, lh_token_score *score) {
     return good;
 }
 
-static lh_status get_scores(lh_byte_reader *reader, score_room *room, lh_step_result *result,
+/* No more come than the payload has bytes for, which the room was made by. */
+static lh_status get_pooled(lh_byte_reader *reader, result_room *room, lh_step_result *result,
+                            uint32_t index, lh_error *error) {
+    if (result->pooled_count == 0)
+        return LH_OK;
+    if (result->pooled_count > LH_STEP_WIDTH_MAX || ++room->pooled > LH_STEP_POOLED_MAX)
+        return lh_fail(error, LH_ERR_LIMIT, "results: result %u has %u sums, as %u before it",
+                       index, result->pooled_count, room->pooled - 1);
+    if (result->pooled_count > lh_bytes_left(reader) / sizeof *result->pooled)
+        return lh_fail(error, LH_ERR_MALFORMED, "results: cut in the sums of result %u", index);
+    result->pooled = room->next_sum;
+    room->next_sum += result->pooled_count;
+    lh_get_bytes(reader, result->pooled, result->pooled_count * sizeof *result->pooled);
+    return LH_OK;
+}
+
+static lh_status get_scores(lh_byte_reader *reader, result_room *room, lh_step_result *result,
                             uint32_t index, lh_error *error) {
     if (result->score_count > room->left) {
         return lh_fail(error, LH_ERR_LIMIT, "results: result %u has %u scores; %u are possible",
@@ -502,7 +543,7 @@ static lh_status get_scores(lh_byte_reader *reader, score_room *room, lh_step_re
     return LH_OK;
 }
 
-static lh_status get_result(lh_byte_reader *reader, score_room *room, lh_step_result *result,
+static lh_status get_result(lh_byte_reader *reader, result_room *room, lh_step_result *result,
                             uint32_t index, lh_error *error) {
     *result = (lh_step_result){.sequence = lh_get_u64(reader)};
     result->position = lh_get_u32(reader);
@@ -511,6 +552,7 @@ static lh_status get_result(lh_byte_reader *reader, score_room *room, lh_step_re
     result->sample.top_count = lh_get_u32(reader);
     result->sample.digest = lh_get_u64(reader);
     result->score_count = lh_get_u32(reader);
+    result->pooled_count = lh_get_u32(reader);
     if (reader->failed)
         return lh_fail(error, LH_ERR_MALFORMED, "results: cut in result %u", index);
     if (result->sample.top_count > LH_TOP_LOGPROBS_MAX) {
@@ -526,7 +568,8 @@ static lh_status get_result(lh_byte_reader *reader, score_room *room, lh_step_re
         return lh_fail(error, LH_ERR_MALFORMED, "results: result %u %s", index,
                        reader->failed ? "is cut" : "has a logprob that is no number");
     }
-    return get_scores(reader, room, result, index, error);
+    lh_status status = get_scores(reader, room, result, index, error);
+    return status == LH_OK ? get_pooled(reader, room, result, index, error) : status;
 }
 
 lh_status lh_step_decode_results(const uint8_t *payload, size_t length, lh_step_result **results,
@@ -542,14 +585,17 @@ lh_status lh_step_decode_results(const uint8_t *payload, size_t length, lh_step_
         return lh_fail(error, LH_ERR_LIMIT, "results: %u; the limit is %u", announced,
                        LH_STEP_SEGMENTS_MAX);
     }
-    /* Scores take no less than their smallest on the wire. */
-    size_t scores_max = lh_bytes_left(&reader) / LH_STEP_SCORE_BYTES;
-    score_room room = {.left =
-                           scores_max < LH_STEP_ROWS_MAX ? (uint32_t)scores_max : LH_STEP_ROWS_MAX};
-    lh_step_result *list = malloc((announced + 1u) * sizeof *list + room.left * sizeof *room.next);
+    /* Neither scores nor sums take less than their smallest on the wire. */
+    size_t left = lh_bytes_left(&reader), scores_max = left / LH_STEP_SCORE_BYTES;
+    result_room room = {.left = scores_max < LH_STEP_ROWS_MAX ? (uint32_t)scores_max
+                                                              : LH_STEP_ROWS_MAX};
+    size_t sums = left / sizeof *room.next_sum;
+    lh_step_result *list = malloc((announced + 1u) * sizeof *list + sums * sizeof *room.next_sum +
+                                  room.left * sizeof *room.next);
     if (!list)
         return lh_fail(error, LH_ERR_NO_MEMORY, "%u results: out of memory", announced);
-    room.next = (lh_token_score *)(void *)(list + announced + 1);
+    room.next_sum = (int64_t *)(void *)(list + announced + 1);
+    room.next = (lh_token_score *)(void *)(room.next_sum + sums);
     lh_status status = LH_OK;
     for (uint32_t i = 0; i < announced && status == LH_OK; i++)
         status = get_result(&reader, &room, &list[i], i, error);

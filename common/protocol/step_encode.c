@@ -40,7 +40,8 @@ static lh_byte_writer start_frame(uint8_t *buffer, size_t capacity) {
 
 static size_t segment_bytes(const lh_step_segment *segment) {
     size_t bytes = LH_STEP_SEGMENT_BYTES + (segment->forks ? SOURCE_BYTES : 0u) +
-                   (segment->scoring.rows > 0 ? LH_STEP_SCORING_BYTES : 0u);
+                   (segment->scoring.rows > 0 ? LH_STEP_SCORING_BYTES : 0u) +
+                   (segment->pooling.rows > 0 ? LH_STEP_POOLING_BYTES : 0u);
     if (segment->sample) {
         bytes += SAMPLING_BYTES + (segment->sampling.mask != 0 ? MASK_NUMBER_BYTES : 0u) +
                  (size_t)segment->sampling.bias_count * 8u +
@@ -119,11 +120,16 @@ static void put_segment(lh_byte_writer *writer, const lh_step_segment *segment) 
     lh_put_u32(writer, segment->rows);
     lh_put_u32(writer, (segment->sample ? LH_STEP_FLAG_SAMPLE : 0u) |
                            (segment->forks ? LH_STEP_FLAG_FORKS : 0u) |
-                           (segment->scoring.rows > 0 ? LH_STEP_FLAG_SCORED : 0u));
+                           (segment->scoring.rows > 0 ? LH_STEP_FLAG_SCORED : 0u) |
+                           (segment->pooling.rows > 0 ? LH_STEP_FLAG_POOLED : 0u));
     if (segment->forks)
         lh_put_u64(writer, segment->source);
     if (segment->scoring.rows > 0)
         put_scoring(writer, &segment->scoring);
+    if (segment->pooling.rows > 0) {
+        lh_put_u32(writer, segment->pooling.first_row);
+        lh_put_u32(writer, segment->pooling.rows);
+    }
     if (segment->sample)
         put_sampling(writer, &segment->sampling);
 }
@@ -241,7 +247,7 @@ static size_t result_bytes(const lh_step_result *result) {
     size_t bytes = LH_STEP_RESULT_BYTES + (size_t)result->sample.top_count * 8u;
     for (uint32_t i = 0; i < result->score_count; i++)
         bytes += LH_STEP_SCORE_BYTES + (size_t)result->scores[i].top_count * 8u;
-    return bytes;
+    return bytes + (size_t)result->pooled_count * sizeof *result->pooled;
 }
 
 size_t lh_step_results_bytes(const lh_step_result *results, uint32_t count) {
@@ -266,10 +272,12 @@ static void put_result(lh_byte_writer *writer, const lh_step_result *result) {
     lh_put_u32(writer, result->sample.top_count);
     lh_put_u64(writer, result->sample.digest);
     lh_put_u32(writer, result->score_count);
+    lh_put_u32(writer, result->pooled_count);
     lh_put_bytes(writer, result->sample.top,
                  result->sample.top_count * sizeof result->sample.top[0]);
     for (uint32_t i = 0; i < result->score_count; i++)
         put_score(writer, &result->scores[i]);
+    lh_put_bytes(writer, result->pooled, result->pooled_count * sizeof *result->pooled);
 }
 
 static lh_status check_result(const lh_step_result *result, uint32_t index, lh_error *error) {
@@ -280,6 +288,9 @@ static lh_status check_result(const lh_step_result *result, uint32_t index, lh_e
     if (most > LH_TOP_LOGPROBS_MAX)
         return lh_fail(error, LH_ERR_LIMIT, "result %u has %u logprobs; the limit is %u", index,
                        most, LH_TOP_LOGPROBS_MAX);
+    if (result->pooled_count > LH_STEP_WIDTH_MAX)
+        return lh_fail(error, LH_ERR_LIMIT, "result %u has %u pooled columns; the limit is %u",
+                       index, result->pooled_count, LH_STEP_WIDTH_MAX);
     return LH_OK;
 }
 
@@ -291,16 +302,21 @@ lh_status lh_step_encode_results(const lh_step_result *results, uint32_t count, 
     }
     lh_byte_writer writer = start_frame(buffer, capacity);
     uint64_t scores = 0;
+    uint32_t pooled = 0;
     lh_put_u32(&writer, count);
     for (uint32_t i = 0; i < count; i++) {
         lh_status status = check_result(&results[i], i, error);
         if (status != LH_OK)
             return status;
         scores += results[i].score_count;
+        pooled += results[i].pooled_count > 0;
         put_result(&writer, &results[i]);
     }
     if (scores > LH_STEP_ROWS_MAX)
         return lh_fail(error, LH_ERR_LIMIT, "%llu scores; the limit is %u",
                        (unsigned long long)scores, LH_STEP_ROWS_MAX);
+    if (pooled > LH_STEP_POOLED_MAX)
+        return lh_fail(error, LH_ERR_LIMIT, "%u results are pooled; the limit is %u", pooled,
+                       LH_STEP_POOLED_MAX);
     return finish_frame(&writer, LH_STEP_FRAME_RESULTS, length, error);
 }

@@ -9,8 +9,9 @@
 #define LH_STEP_SEGMENT_BYTES    20u /* before what it has besides */
 #define LH_STEP_TRUNCATION_BYTES 12u
 #define LH_STEP_MASK_BYTES       16u /* before its code */
-#define LH_STEP_RESULT_BYTES     36u /* before its logprobs */
+#define LH_STEP_RESULT_BYTES     40u /* before its logprobs */
 #define LH_STEP_SCORING_BYTES    16u
+#define LH_STEP_POOLING_BYTES    8u
 #define LH_STEP_SCORE_BYTES      12u /* before its logprobs */
 
 _Static_assert(sizeof(lh_token_bias) == 8 && sizeof(lh_token_count) == 12 &&
@@ -22,6 +23,7 @@ _Static_assert(sizeof(lh_token_bias) == 8 && sizeof(lh_token_count) == 12 &&
 #define LH_STEP_FLAG_SAMPLE       1u /* of a segment */
 #define LH_STEP_FLAG_FORKS        2u
 #define LH_STEP_FLAG_SCORED       4u
+#define LH_STEP_FLAG_POOLED       8u
 #define LH_STEP_FLAG_WANT_LOGPROB 1u /* of a sampling block */
 #define LH_STEP_FLAG_WANT_DIGEST  2u
 #define LH_STEP_FLAG_MASKED       4u
@@ -60,7 +62,7 @@ lh_status lh_step_decode_manifest(const uint8_t *payload, size_t length, lh_step
 lh_status lh_step_decode_shard_head(const uint8_t *payload, size_t length, uint32_t rows,
                                     uint32_t width, lh_step_shard_header *header, lh_error *error);
 
-/* *results is malloc'd, the scores in the same block; the caller frees it (NULL after an error).
- * LH_ERR_MALFORMED, LH_ERR_LIMIT, LH_ERR_NO_MEMORY. */
+/* *results is malloc'd, the scores and the sums in the same block; the caller frees it (NULL after
+ * an error). LH_ERR_MALFORMED, LH_ERR_LIMIT, LH_ERR_NO_MEMORY. */
 lh_status lh_step_decode_results(const uint8_t *payload, size_t length, lh_step_result **results,
                                  uint32_t *count, lh_error *error);

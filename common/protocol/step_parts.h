@@ -15,6 +15,20 @@ typedef struct lh_step_scoring {
     uint32_t next_token;
 } lh_step_scoring;
 
+/* Rows of a segment whose hidden states, after the final norm, are added up. */
+typedef struct lh_step_pooling {
+    uint32_t first_row, rows; /* of the segment's; rows 0: none */
+} lh_step_pooling;
+
+/* Segments of one step that may be pooled: a model of the greatest width fills 4 MiB with so many
+ * sums. */
+#define LH_STEP_POOLED_MAX 8u
+/* A sum counts in units of 2^-24, so that it is exact whatever the order: each value is rounded
+ * once, by itself. No row has one beyond 2^18; so a million rows fit. */
+#define LH_POOLED_UNIT_BITS 24
+#define LH_POOLED_VALUE_MAX 262144.0f
+#define LH_POOLED_ROWS_MAX  (1u << 20)
+
 /* A run of consecutive positions of one sequence. */
 typedef struct lh_step_segment {
     uint64_t sequence; /* the gateway's number for it, unique within the life of a chain */
@@ -26,11 +40,12 @@ typedef struct lh_step_segment {
     uint64_t source;         /* where forks is set */
     lh_sampling sampling;    /* where sample is set */
     lh_step_scoring scoring; /* not of a row that samples */
+    lh_step_pooling pooling; /* neither draws nor is scored then */
 } lh_step_segment;
 
 /* Whether the last worker has something to tell of it. */
 static inline bool lh_step_segment_has_result(const lh_step_segment *segment) {
-    return segment->sample || segment->scoring.rows > 0;
+    return segment->sample || segment->scoring.rows > 0 || segment->pooling.rows > 0;
 }
 
 /* Column bounds are multiples of it, except the width itself. */
@@ -75,11 +90,13 @@ typedef struct lh_step_masks {
  * segment's mask. */
 #define LH_STEP_NO_TOKEN 0xffffffffu
 
-/* What the last worker tells of a segment that draws or is scored. */
+/* What the last worker tells of a segment that draws, is scored or pooled. */
 typedef struct lh_step_result {
     uint64_t sequence;
     uint32_t position;       /* after the segment's last row: that of the drawn token */
     lh_sample_result sample; /* without a draw its token is LH_STEP_NO_TOKEN, all else 0 */
     uint32_t score_count;
     lh_token_score *scores; /* [score_count]: of the tokens after the scored rows, in order */
+    uint32_t pooled_count;  /* the model's width, or 0 */
+    int64_t *pooled;        /* [pooled_count]: the sum of the pooled rows, column by column */
 } lh_step_result;

@@ -108,7 +108,7 @@ static const struct {
 static void read_block(const lh_body_reader *item, size_t index, const json_t *value, message *m) {
     char path[80];
     snprintf(path, sizeof path, "%.40scontent[%zu].", item->path, index);
-    const lh_body_reader block = {json_is_object(value) ? value : NULL, path, item->error};
+    const lh_body_reader block = {json_is_object(value) ? value : NULL, path, item->error, NULL};
     const char *type = lh_body_text(&block, "type", SIZE_MAX);
     for (size_t i = 0; type && i < sizeof blocks / sizeof *blocks; i++)
         if (strcmp(type, blocks[i].type) == 0 && lh_body_is_one_of(m->role, blocks[i].roles)) {
@@ -156,7 +156,8 @@ static void read_message(const lh_body_reader *body, size_t index, const json_t 
 }
 
 void lh_anthropic_messages_read(const lh_body_reader *body, lh_openai_conversation *conversation) {
-    const json_t *list = lh_body_field(body, "messages");
+    static const char words[] = "a list of at least one message";
+    const json_t *list = lh_body_typed(body, "messages", "array", words);
     size_t length;
     const char *system = lh_openai_conversation_text(conversation, body, "system", "text", &length);
     if (system && length > 0)
@@ -164,7 +165,7 @@ void lh_anthropic_messages_read(const lh_body_reader *body, lh_openai_conversati
     if (!list)
         lh_body_refuse(body, "messages", "missing_required_parameter", "is missing.");
     else if (json_array_size(list) == 0)
-        lh_body_refuse(body, "messages", "invalid_type", "must be a list of at least one message.");
+        lh_body_refuse(body, "messages", "invalid_type", "must be %s.", words);
     for (size_t i = 0; i < json_array_size(list) && !body->error->status; i++)
         read_message(body, i, json_array_get(list, i), conversation);
     if (!body->error->status && conversation->request->message_count == 0)

@@ -18,7 +18,7 @@ static const json_t *keep_word(lh_openai_conversation *conversation, const char 
 /* Who wants none gets the template's way of having none. How long a thought may be is not kept: it
  * ends where the model ends it, or max_tokens. */
 static void read_thinking(const lh_body_reader *body, lh_openai_conversation *conversation) {
-    const lh_body_reader thinking = {lh_body_object(body, "thinking"), "thinking.", body->error};
+    const lh_body_reader thinking = lh_body_inside(body, "thinking", "thinking.");
     const char *type = lh_body_choice(&thinking, "type", "enabled|adaptive|disabled");
     if (thinking.object && !type)
         lh_body_refuse(&thinking, "type", "missing_required_parameter", "is missing.");
@@ -29,8 +29,7 @@ static void read_thinking(const lh_body_reader *body, lh_openai_conversation *co
 }
 
 static void read_output(const lh_body_reader *body, lh_openai_request *request) {
-    const lh_body_reader output = {lh_body_object(body, "output_config"), "output_config.",
-                                   body->error};
+    const lh_body_reader output = lh_body_inside(body, "output_config", "output_config.");
     lh_openai_output_format_parse_schema(&output, "output_config.format", &request->format);
     if (lh_body_choice(&output, "effort", "low|medium|high|xhigh|max"))
         request->reasoning_effort = lh_body_field(&output, "effort");
@@ -42,8 +41,7 @@ static void read_tools(const lh_body_reader *body, lh_openai_request *request) {
     static const lh_openai_tool_words words = {
         .parameters = "input_schema", .type = "custom", .may_lack_type = true};
     const json_t *list = lh_openai_tools_read(body, &words, request->made);
-    const lh_body_reader choice = {lh_body_object(body, "tool_choice"), "tool_choice.",
-                                   body->error};
+    const lh_body_reader choice = lh_body_inside(body, "tool_choice", "tool_choice.");
     const char *type = lh_body_choice(&choice, "type", "auto|any|tool|none");
     bool is_named = type && strcmp(type, "tool") == 0;
     if (choice.object && !type)
@@ -70,7 +68,7 @@ static void decide_beginning(lh_openai_request *request) {
 bool lh_anthropic_request_parse(json_t *body, lh_openai_endpoint endpoint,
                                 const lh_openai_limits *limits, lh_openai_request *request,
                                 lh_openai_error *error) {
-    const lh_body_reader reader = {body, "", error};
+    const lh_body_reader reader = {body, "", error, limits->sketch};
     lh_openai_conversation conversation;
     *request = (lh_openai_request){
         .endpoint = endpoint, .body = body, .keeps_thoughts = limits->keeps_thoughts};

@@ -1,12 +1,11 @@
 /* One small front end for each kind; the large ones are files of their own. */
 #include "gateway/constrain/constraint_source.h"
 
-#include "gateway/constrain/dfa_rules.h"
 #include "gateway/constrain/gbnf.h"
 #include "gateway/constrain/grammar_form.h"
 #include "gateway/constrain/json_schema.h"
 #include "gateway/constrain/regex.h"
-#include "gateway/constrain/text_product.h"
+#include "gateway/constrain/schema_written.h"
 #include "gateway/text/tools/tool_call_parser.h"
 
 #include <assert.h>
@@ -49,41 +48,19 @@ static lh_grammar_node add_regex(lh_grammar *grammar, const json_t *pattern) {
                : lh_grammar_fail(grammar, LH_ERR_INVALID, "must be a string");
 }
 
-/* ---- Tags. ---- */
-
-/* Texts in which none of the parts, which are what has a trigger, is found. */
-static uint32_t none_of_parts(const void *context, uint32_t parts) {
-    (void)context;
-    return parts == 0;
-}
-
-static lh_status build_free_text(lh_grammar *scratch, const json_t *triggers, lh_dfa *dfa,
-                                 lh_error *error) {
-    lh_grammar_node parts[LH_CONSTRAINT_TRIGGERS_MAX];
-    size_t count = json_array_size(triggers), work = 0;
-    lh_grammar_node any = any_text(scratch);
+/* Free text without these. */
+static lh_grammar_node text_without(lh_grammar *grammar, const json_t *list) {
+    lh_literal_text texts[LH_TEXT_WITHOUT_MAX];
+    size_t count = json_array_size(list);
+    assert(count <= LH_TEXT_WITHOUT_MAX);
     for (size_t i = 0; i < count; i++) {
-        const lh_grammar_node nodes[] = {any, literal(scratch, json_array_get(triggers, i)), any};
-        parts[i] = lh_grammar_sequence(scratch, nodes, 3);
+        const json_t *text = json_array_get(list, i);
+        texts[i] = (lh_literal_text){json_string_value(text), json_string_length(text)};
     }
-    return lh_text_product_build(scratch, parts, count, none_of_parts, NULL, &work, dfa, error);
+    return lh_text_without_add(grammar, texts, count);
 }
 
-static lh_grammar_node add_free_text(lh_grammar *grammar, const json_t *triggers) {
-    lh_grammar *scratch;
-    lh_grammar_node node = LH_GRAMMAR_FAILED;
-    lh_dfa dfa = {0};
-    lh_error cause;
-    if (lh_grammar_create(&scratch, &cause))
-        return lh_grammar_fail(grammar, cause.status, "%s", cause.message);
-    if (build_free_text(scratch, triggers, &dfa, &cause))
-        lh_grammar_fail(grammar, cause.status, "the text without what ends it %s", cause.message);
-    else
-        node = lh_dfa_rules_add(grammar, &dfa, 1, false);
-    lh_dfa_reset(&dfa);
-    lh_grammar_destroy(scratch);
-    return node;
-}
+/* ---- Tags. ---- */
 
 static bool begins_with_one(const char *begin, const json_t *triggers) {
     for (size_t i = 0; i < json_array_size(triggers); i++) {
@@ -129,7 +106,7 @@ static lh_grammar_node add_tags(lh_grammar *grammar, const json_t *value) {
                                LH_CONSTRAINT_TRIGGERS_MAX);
     for (size_t i = 0; i < count; i++)
         ways[i] = add_tag(grammar, json_array_get(tags, i), triggers);
-    lh_grammar_node text = add_free_text(grammar, triggers);
+    lh_grammar_node text = text_without(grammar, triggers);
     const lh_grammar_node tagged[] = {text, lh_grammar_choice(grammar, ways, count)};
     const lh_grammar_node whole[] = {lh_grammar_repeat(grammar,
                                                        lh_grammar_sequence(grammar, tagged, 2), 0,
@@ -158,7 +135,10 @@ static lh_grammar_node add_parts(lh_grammar *grammar, const json_t *parts) {
 static lh_grammar_node add_arguments(lh_grammar *grammar, const json_t *call) {
     const char *name = json_string_value(json_object_get(call, "name"));
     bool was_good = lh_grammar_check(grammar, NULL) == LH_OK;
-    lh_grammar_node node = lh_json_schema_add(grammar, json_object_get(call, "schema"));
+    const json_t *written = json_object_get(call, "parameters"),
+                 *schema = json_object_get(call, "schema");
+    lh_grammar_node node = written ? lh_schema_written_add(grammar, schema, written)
+                                   : lh_json_schema_add(grammar, schema);
     char place[80];
     if (!was_good || !name)
         return node;
@@ -203,7 +183,7 @@ static lh_grammar_node add_text_and_calls(lh_grammar *grammar, const json_t *mar
     json_t *marks = json_is_string(mark) ? json_pack("[O]", mark) : NULL;
     if (json_is_string(mark) && !marks)
         return lh_grammar_fail(grammar, LH_ERR_NO_MEMORY, "no memory for a mark");
-    const lh_grammar_node nodes[] = {marks ? add_free_text(grammar, marks) : any_text(grammar),
+    const lh_grammar_node nodes[] = {marks ? text_without(grammar, marks) : any_text(grammar),
                                      lh_grammar_repeat(grammar, calls, 0, 1)};
     json_decref(marks);
     return lh_grammar_sequence(grammar, nodes, 2);
@@ -254,7 +234,7 @@ static lh_grammar_node add_thought(lh_grammar *grammar, const json_t *lead) {
     if (token)
         marks[count++] = lh_grammar_token(grammar, (uint32_t)json_integer_value(token));
     const lh_grammar_node nodes[] = {
-        add_parts(grammar, json_object_get(lead, "begin")), add_free_text(grammar, ends),
+        add_parts(grammar, json_object_get(lead, "begin")), text_without(grammar, ends),
         lh_grammar_choice(grammar, marks, count),
         behind ? add_parts(grammar, behind)
                : lh_grammar_repeat(grammar, lh_grammar_text(grammar, "\n"), 0, LINE_FEEDS_MAX)};

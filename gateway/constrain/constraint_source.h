@@ -4,6 +4,7 @@
 #pragma once
 
 #include "gateway/constrain/grammar.h"
+#include "gateway/constrain/text_without.h"
 
 #include <jansson.h>
 #include <stdint.h>
@@ -20,8 +21,9 @@ typedef enum lh_constraint_kind {
     LH_CONSTRAINT_TAGS,
     /* {"calls": [{"name", "begin", "schema", "end"}], "before", "behind", "between"}: one of the
      * calls, and where "between" is there up to LH_TOOL_CALLS_MAX of them with it in between. All
-     * but the schema, and the name, by which it is refused, are lists of texts and token ids. Where
-     * calls are not all that the answer may be, one of
+     * but the schema, and the name, by which it is refused, are lists of texts and token ids. The
+     * arguments of a call with "parameters" are not written as JSON, but so (schema_written.h).
+     * Where calls are not all that the answer may be, one of
      *   "text": the mark that ends free text, or null where none of its tokens is text; calls may
      *           follow it
      *   "text": "", free text instead of calls, which does not begin as one does, with "{"
@@ -32,7 +34,7 @@ typedef enum lh_constraint_kind {
 
 #define LH_CONSTRAINT_CHOICES_MAX  10000u
 #define LH_CONSTRAINT_TAGS_MAX     256u
-#define LH_CONSTRAINT_TRIGGERS_MAX 31u
+#define LH_CONSTRAINT_TRIGGERS_MAX LH_TEXT_WITHOUT_MAX
 
 typedef struct lh_constraint_source {
     lh_constraint_kind kind;

@@ -32,6 +32,7 @@ struct lh_openai_answer {
     lh_openai_frame frame;
     const lh_tool_format *tool_format; /* NULL: no tool may be called */
     uint32_t tool_calls_max;           /* of a choice */
+    const json_t *tools;               /* the request's; until the generation has them */
     uint32_t choices;                  /* of all prompts */
     void *writer;                      /* the dialect's */
     bool streams;
@@ -126,6 +127,7 @@ static void set_frame(lh_openai_answer *answer, const lh_openai_request *request
                                       .choices_per_prompt = parameters->choices};
     if (request->tools.choice != LH_TOOL_CHOICE_NONE)
         answer->tool_format = lh_chat_template_tool_format(answer->service->model->chat_template);
+    answer->tools = request->kept_tools;
     answer->tool_calls_max = request->tools.has_one_call ? 1 : LH_TOOL_CALLS_MAX;
     answer->streams = parameters->stream;
     answer->choices = prompts * parameters->choices;
@@ -156,6 +158,7 @@ static lh_generation_options generation_options(lh_openai_answer *answer,
                                      .thinking = answer->frame.thinking,
                                      .tool_format = answer->tool_format,
                                      .tool_calls_max = answer->tool_calls_max,
+                                     .tools = answer->tools,
                                      .only_whole = !parameters->stream,
                                      .on_ready = on_ready,
                                      .context = answer->exchange,

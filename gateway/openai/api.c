@@ -36,6 +36,8 @@ lh_status lh_openai_api_open(const lh_openai_api_config *config, lh_engine *engi
     service->config.limits.model = model->id;
     service->config.limits.aliases = model->aliases;
     service->config.limits.vocabulary = model->vocabulary;
+    service->config.limits.width = model->width;
+    service->config.limits.pooling = model->pooling;
     service->config.limits.is_traced = config->traces;
     service->config.limits.sampling = &model->sampling;
     service->engine = engine;

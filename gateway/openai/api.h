@@ -6,9 +6,9 @@
  *     ... lh_openai_api_drain(api, 30000); lh_openai_api_close(api); then the engine
  *
  * Routes: /v1/models, /v1/models/{id}, /v1/chat/completions, /v1/completions, /v1/responses,
- * /v1/messages, /v1/messages/count_tokens, /tokenize, /detokenize, /tokenizer_info (each with and
- * without /v1), /apply-template, /health, /livez, /readyz, /version, /fleet, /trace/{id}. Thread:
- * open, drain and close by one thread. */
+ * /v1/messages, /v1/messages/count_tokens, /v1/embeddings, /tokenize, /detokenize,
+ * /tokenizer_info (each with and without /v1), /apply-template, /health, /livez, /readyz, /version,
+ * /openapi.json, /fleet, /trace/{id}. Thread: open, drain and close by one thread. */
 #pragma once
 
 #include "common/metrics/exposition.h"
@@ -24,12 +24,12 @@ typedef struct lh_openai_dialect lh_openai_dialect; /* dialect.h */
 
 typedef struct lh_openai_api_config {
     lh_http_config http;
-    lh_openai_limits limits;    /* model, aliases, vocabulary, is_traced, sampling are filled in */
-    int64_t request_timeout_us; /* from a request's headers to its last token; 0: none */
-    uint32_t keep_alive_ms;     /* of silence in a stream, then a comment */
-    uint32_t readers;           /* threads that read large bodies */
-    size_t unread_bytes_max;    /* of large bodies that wait for them; then 429 */
-    const char *cors_origins;   /* cors.h; outlives the API; NULL: none */
+    lh_openai_limits limits;         /* what is the model's, and is_traced, are filled in */
+    int64_t request_timeout_us;      /* from a request's headers to its last token; 0: none */
+    uint32_t keep_alive_ms;          /* of silence in a stream, then a comment */
+    uint32_t readers;                /* threads that read large bodies */
+    size_t unread_bytes_max;         /* of large bodies that wait for them; then 429 */
+    const char *cors_origins;        /* cors.h; outlives the API; NULL: none */
     lh_authenticator *authenticator; /* who may ask; outlives the API */
     /* --logits-digest: each choice tells the digest of every token's logits */
     bool logits_digest;

@@ -29,6 +29,8 @@ typedef struct call {
     int64_t begun_us;
     bool routed;
     lh_openai_route route;
+    bool reads_body;             /* of the route, */
+    lh_openai_reading_goal goal; /* for this; chat, where it has none: the words are ours */
     lh_ticket ticket;
     lh_cors_origin origin;
     bool is_preflight;
@@ -41,33 +43,9 @@ typedef struct call {
 
 /* ---- In whose words. ---- */
 
-/* What the route wants to be read of a body; of an action that reads one. */
-static lh_openai_reading_goal goal_of(lh_openai_action action) {
-    switch (action) {
-    case LH_OPENAI_POST_COMPLETION:
-        return LH_READING_COMPLETIONS;
-    case LH_OPENAI_POST_RESPONSE:
-        return LH_READING_RESPONSES;
-    case LH_OPENAI_POST_MESSAGE:
-        return LH_READING_MESSAGES;
-    case LH_OPENAI_POST_COUNT:
-        return LH_READING_COUNT;
-    case LH_OPENAI_POST_TEMPLATE:
-        return LH_READING_TEMPLATE;
-    case LH_OPENAI_POST_TOKENIZE:
-        return LH_READING_TOKENIZE;
-    case LH_OPENAI_POST_DETOKENIZE:
-        return LH_READING_DETOKENIZE;
-    default:
-        return LH_READING_CHAT;
-    }
-}
-
 /* NULL: no route is known, so the words are ours. */
 static const lh_openai_dialect *dialect_of(const call *c) {
-    return c->routed ? lh_openai_dialect_of(c->service,
-                                            lh_openai_reading_endpoint(goal_of(c->route.action)))
-                     : NULL;
+    return c->routed ? lh_openai_dialect_of(c->service, lh_openai_reading_endpoint(c->goal)) : NULL;
 }
 
 /* ---- What is left. ---- */
@@ -155,14 +133,7 @@ static lh_http_progress proceed(call *c, lh_http_reply *reply) {
 }
 
 static bool makes_answer(const call *c) {
-    lh_openai_action action = c->route.action;
-    return c->routed && (action == LH_OPENAI_POST_CHAT || action == LH_OPENAI_POST_COMPLETION ||
-                         action == LH_OPENAI_POST_RESPONSE || action == LH_OPENAI_POST_MESSAGE);
-}
-
-static bool reads_body(const call *c) {
-    return c->routed &&
-           (c->route.action == LH_OPENAI_POST_CHAT || goal_of(c->route.action) != LH_READING_CHAT);
+    return c->reads_body && lh_openai_reading_is_answered(c->goal);
 }
 
 /* What was made while reading is the whole answer. */
@@ -191,8 +162,8 @@ static lh_http_progress read_at_once(call *c, const lh_http_request *request,
                                      lh_http_reply *reply) {
     lh_openai_reading reading;
     lh_openai_error error = {0};
-    lh_openai_reading_take(&reading, c->service, goal_of(c->route.action), request->body,
-                           request->body_bytes, &error);
+    lh_openai_reading_take(&reading, c->service, c->goal, request->body, request->body_bytes,
+                           &error);
     lh_http_progress progress = begin(c, &reading, &error, reply);
     lh_openai_reading_reset(&reading);
     return progress;
@@ -201,9 +172,9 @@ static lh_http_progress read_at_once(call *c, const lh_http_request *request,
 static lh_http_progress read_later(call *c, const lh_http_request *request, lh_http_reply *reply) {
     lh_openai_error error;
     size_t length = request->body_bytes;
-    return lh_openai_reading_job_begin(c->service, c->exchange, goal_of(c->route.action),
-                                       c->ticket.tenant, lh_http_exchange_take_body(c->exchange),
-                                       length, c->is_gzip, &c->reading, &error)
+    return lh_openai_reading_job_begin(c->service, c->exchange, c->goal, c->ticket.tenant,
+                                       lh_http_exchange_take_body(c->exchange), length, c->is_gzip,
+                                       &c->reading, &error)
                ? LH_HTTP_WAIT
                : reply_error(c, &error, reply);
 }
@@ -275,6 +246,7 @@ static bool open_ticket(call *c, const lh_http_request *request) {
 static void check_headers(call *c, const lh_http_request *request) {
     lh_openai_error error;
     c->routed = lh_openai_route_find(request->method, request->path, &c->route, &error);
+    c->reads_body = c->routed && lh_openai_reading_goal_of(c->route.action, &c->goal);
     c->is_gzip = is_coded_as(request, "gzip");
     c->origin = lh_cors_match(c->service->config.cors_origins, request);
     c->is_preflight = c->routed && lh_cors_is_preflight(c->origin, request);
@@ -286,10 +258,10 @@ static void check_headers(call *c, const lh_http_request *request) {
     else if (c->route.is_admin && !c->is_preflight && !c->ticket.is_admin)
         lh_openai_refuse(&c->refusal, 403, NULL, "insufficient_scope",
                          "This API key may not ask for that: its line lacks the word admin.");
-    else if (reads_body(c) && !lh_http_request_is_type(request, "application/json"))
+    else if (c->reads_body && !lh_http_request_is_type(request, "application/json"))
         lh_openai_refuse(&c->refusal, 415, NULL, "unsupported_media_type",
                          "The body must be of Content-Type application/json.");
-    else if (reads_body(c) && !c->is_gzip && !is_coded_as(request, "identity"))
+    else if (c->reads_body && !c->is_gzip && !is_coded_as(request, "identity"))
         lh_openai_refuse(&c->refusal, 415, NULL, "unsupported_media_type",
                          "The body must come without a Content-Encoding, or with gzip.");
 }
@@ -328,7 +300,7 @@ static lh_http_progress on_request(void *state, const lh_http_request *request,
     lh_openai_error error;
     if (c->refusal.status)
         return reply_error(c, &c->refusal, reply);
-    if (reads_body(c))
+    if (c->reads_body)
         return take_body(c, request, reply);
     if (c->route.action == LH_OPENAI_TELL_FLEET_PORT)
         lh_log(LH_LOG_WARN, "api",

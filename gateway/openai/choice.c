@@ -17,6 +17,7 @@ void lh_choice_reset(lh_choice *choice) {
     lh_text_buffer_reset(&choice->answer);
     lh_tool_call_parser_reset(&choice->tool_calls);
     lh_text_buffer_reset(&choice->said);
+    free(choice->pooled);
     free(choice->pending);
     free(choice->tops);
     free(choice->shown_tokens);
@@ -154,6 +155,17 @@ lh_status lh_choice_take_token(lh_choice *choice, const lh_sequence_event *event
     return status ? status : tell_apart(choice, before, error);
 }
 
+lh_status lh_choice_take_pooled(lh_choice *choice, const lh_sequence_event *event,
+                                lh_error *error) {
+    assert(!choice->pooled && event->pooled_count > 0);
+    choice->pooled = malloc(event->pooled_count * sizeof *choice->pooled);
+    if (!choice->pooled)
+        return no_memory(error);
+    memcpy(choice->pooled, event->pooled, event->pooled_count * sizeof *choice->pooled);
+    choice->pooled_count = event->pooled_count;
+    return LH_OK;
+}
+
 lh_status lh_choice_finish(lh_choice *choice, lh_finish_reason reason, lh_error *error) {
     size_t before = choice->out.length;
     choice->decoded.length = 0;
@@ -215,6 +227,8 @@ lh_status lh_choice_show(lh_choice *choice, lh_generation_piece *piece, lh_error
                                    .arguments = text_of(&choice->tool_calls.arguments),
                                    .has_called = choice->tool_calls.count > 0,
                                    .scores = choice->scores,
+                                   .pooled = choice->pooled,
+                                   .pooled_count = choice->pooled_count,
                                    .tokens = choice->shown_tokens,
                                    .token_count = choice->shown,
                                    .finished = choice->finished,

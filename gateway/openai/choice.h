@@ -35,6 +35,9 @@ typedef struct lh_generation_piece {
     bool has_called; /* in this piece or before it */
     /* of the prompt: in a choice's first piece, where they were asked for; else NULL */
     const lh_prompt_scores *scores;
+    /* [pooled_count]: what its prompt's hidden states add up to, at its end; NULL: not asked for */
+    const int64_t *pooled;
+    uint32_t pooled_count;
     /* whose text begins in this piece; only where logprobs, digests or ids were asked for */
     const lh_generation_token *tokens;
     size_t token_count;
@@ -60,6 +63,8 @@ typedef struct lh_choice {
     bool keeps_tokens;
     bool shows_special;             /* control tokens are in the text by their names */
     const lh_prompt_scores *scores; /* NULL: none were asked for, or they have been shown */
+    int64_t *pooled;                /* [pooled_count]; NULL: it has not come */
+    uint32_t pooled_count;
     lh_thinking_splitter splitter;
     lh_tool_call_parser tool_calls;
 
@@ -89,6 +94,8 @@ void lh_choice_reset(lh_choice *choice);
 /* Takes a token; the choice has finished when it completes a stop string. LH_ERR_INTERNAL: it is
  * none of the vocabulary; LH_ERR_NO_MEMORY. */
 lh_status lh_choice_take_token(lh_choice *choice, const lh_sequence_event *event, lh_error *error);
+/* Keeps the sums of its prompt. LH_ERR_NO_MEMORY. */
+lh_status lh_choice_take_pooled(lh_choice *choice, const lh_sequence_event *event, lh_error *error);
 /* The last token has come: what was held back comes out. LH_ERR_NO_MEMORY. */
 lh_status lh_choice_finish(lh_choice *choice, lh_finish_reason reason, lh_error *error);
 /* Whether there is text, or the end, to show. */

@@ -16,6 +16,7 @@ static void free_batch(lh_event_batch *batch) {
     free(batch->events);
     free(batch->tops);
     free(batch->scores);
+    free(batch->sums);
 }
 
 void lh_event_queue_reset(lh_event_queue *queue) {
@@ -30,13 +31,16 @@ static bool push(lh_event_batch *batch, uint32_t choice, const lh_sequence_event
         !lh_growing_array_reserve(&batch->tops, &batch->top_capacity,
                                   batch->top_count + event->top_count, sizeof *batch->tops) ||
         !lh_growing_array_reserve(&batch->scores, &batch->score_capacity,
-                                  batch->score_count + event->score_count, sizeof *batch->scores))
+                                  batch->score_count + event->score_count, sizeof *batch->scores) ||
+        !lh_growing_array_reserve(&batch->sums, &batch->sum_capacity,
+                                  batch->sum_count + event->pooled_count, sizeof *batch->sums))
         return false;
     lh_queued_event *item = &batch->events[batch->count++];
     *item = (lh_queued_event){.choice = choice,
                               .event = *event,
                               .first_top = batch->top_count,
-                              .first_score = batch->score_count};
+                              .first_score = batch->score_count,
+                              .first_sum = batch->sum_count};
     if (event->top_count)
         memcpy(batch->tops + batch->top_count, event->top, event->top_count * sizeof *event->top);
     batch->top_count += event->top_count;
@@ -44,6 +48,10 @@ static bool push(lh_event_batch *batch, uint32_t choice, const lh_sequence_event
         memcpy(batch->scores + batch->score_count, event->scores,
                event->score_count * sizeof *event->scores);
     batch->score_count += event->score_count;
+    if (event->pooled_count)
+        memcpy(batch->sums + batch->sum_count, event->pooled,
+               event->pooled_count * sizeof *event->pooled);
+    batch->sum_count += event->pooled_count;
     if (event->kind == LH_SEQUENCE_FAILED)
         lh_fail(&item->error, event->status, "%s", event->message ? event->message : "");
     return true;
@@ -61,6 +69,7 @@ lh_status lh_event_queue_next(lh_event_queue *queue, const lh_queued_event **eve
     assert(taken->next <= taken->count);
     if (taken->next == taken->count) {
         taken->next = taken->count = taken->top_count = taken->score_count = 0;
+        taken->sum_count = 0;
         pthread_mutex_lock(&queue->mutex);
         lh_event_batch swapped = queue->incoming;
         queue->incoming = *taken;
@@ -75,6 +84,7 @@ lh_status lh_event_queue_next(lh_event_queue *queue, const lh_queued_event **eve
     lh_queued_event *item = &taken->events[taken->next++];
     item->event.top = taken->tops ? taken->tops + item->first_top : NULL;
     item->event.scores = taken->scores ? taken->scores + item->first_score : NULL;
+    item->event.pooled = taken->sums ? taken->sums + item->first_sum : NULL;
     *event = item;
     return LH_OK;
 }

@@ -9,8 +9,8 @@
 
 typedef struct lh_queued_event {
     uint32_t choice;
-    lh_sequence_event event; /* event.top and event.scores: until the next call of _next */
-    size_t first_top, first_score;
+    lh_sequence_event event; /* its lists: until the next call of _next */
+    size_t first_top, first_score, first_sum;
     lh_error error; /* FAILED */
 } lh_queued_event;
 
@@ -21,6 +21,8 @@ typedef struct lh_event_batch {
     size_t top_count, top_capacity;
     lh_token_score *scores;
     size_t score_count, score_capacity;
+    int64_t *sums;
+    size_t sum_count, sum_capacity;
 } lh_event_batch;
 
 typedef struct lh_event_queue {

@@ -19,16 +19,18 @@ typedef enum treatment {
 #define BOTH        (LH_OPENAI_CHAT | LH_OPENAI_COMPLETIONS)
 #define RESPONSES   LH_OPENAI_RESPONSES
 #define MESSAGES    LH_OPENAI_MESSAGES
+#define EMBEDDINGS  LH_OPENAI_EMBEDDINGS
 #define CHATS       (CHAT | RESPONSES | MESSAGES)
 #define OPENAI      (BOTH | RESPONSES)
 #define ALL         (BOTH | RESPONSES | MESSAGES)
+#define ANY         (ALL | EMBEDDINGS)
 
 static const struct {
     const char *name;
     int endpoints;
     treatment action;
 } table[] = {
-    {"model", ALL, HONOURED},
+    {"model", ANY, HONOURED},
     {"messages", CHAT | MESSAGES, HONOURED},
     {"prompt", COMPLETIONS, HONOURED},
     {"temperature", ALL, HONOURED},
@@ -53,7 +55,7 @@ static const struct {
     {"tools", CHATS, HONOURED},
     {"tool_choice", CHATS, HONOURED},
     {"parallel_tool_calls", CHAT | RESPONSES, HONOURED},
-    {"user", OPENAI, HONOURED},
+    {"user", OPENAI | EMBEDDINGS, HONOURED},
     {"safety_identifier", OPENAI, HONOURED},
     {"prompt_cache_key", OPENAI, HONOURED},
     {"metadata", ALL, HONOURED},
@@ -64,7 +66,7 @@ static const struct {
     {"modalities", CHAT, HONOURED},
     {"function_call", CHAT, HONOURED},
     /* OpenAI's Responses. */
-    {"input", RESPONSES, HONOURED},
+    {"input", RESPONSES | EMBEDDINGS, HONOURED},
     {"instructions", RESPONSES, HONOURED},
     {"max_output_tokens", RESPONSES, HONOURED},
     {"text", RESPONSES, HONOURED},
@@ -87,6 +89,10 @@ static const struct {
     {"container", MESSAGES, REFUSED},
     {"mcp_servers", MESSAGES, REFUSED_FILLED},
     {"inference_geo", MESSAGES, REFUSED},
+    /* Embeddings. */
+    {"encoding_format", EMBEDDINGS, HONOURED},
+    {"dimensions", EMBEDDINGS, HONOURED},
+    {"embd_normalize", EMBEDDINGS, REFUSED}, /* llama.cpp's: another length than 1 */
     /* Peers' samplers. */
     {"top_k", ALL, HONOURED},
     {"min_p", ALL, HONOURED},
@@ -95,11 +101,11 @@ static const struct {
     {"min_tokens", ALL, HONOURED},
     {"ignore_eos", ALL, HONOURED},
     {"stop_token_ids", ALL, HONOURED},
-    {"add_special_tokens", ALL, HONOURED},
+    {"add_special_tokens", ANY, HONOURED},
     {"skip_special_tokens", ALL, HONOURED},
     {"return_token_ids", BOTH, HONOURED},
-    {"cache_salt", ALL, HONOURED},
-    {"priority", ALL, HONOURED},
+    {"cache_salt", ANY, HONOURED},
+    {"priority", ANY, HONOURED},
     /* Peers' forms of answers. */
     {"guided_json", BOTH, HONOURED},
     {"guided_regex", BOTH, HONOURED},
@@ -110,7 +116,7 @@ static const struct {
     {"grammar", BOTH, HONOURED},
     {"json_schema", BOTH, HONOURED},
     /* Our own. */
-    {"timeout", ALL, HONOURED},
+    {"timeout", ANY, HONOURED},
     {"longhaul", ALL, HONOURED},
     /* Hints. */
     {"prediction", CHAT, TAKEN},
@@ -151,7 +157,7 @@ static const struct {
     {"top_n_sigma", BOTH, REFUSED_ABOVE_0},
     {"top_a", BOTH, REFUSED_ABOVE_0},
     {"n_probs", BOTH, REFUSED_ABOVE_0},
-    {"truncate_prompt_tokens", BOTH, REFUSED},
+    {"truncate_prompt_tokens", BOTH | EMBEDDINGS, REFUSED},
     {"samplers", BOTH, REFUSED_FILLED},
     {"lora", BOTH, REFUSED_FILLED},
     /* Nothing without those that are refused. */
@@ -215,11 +221,42 @@ static int find(const char *name, lh_openai_endpoint endpoint) {
     return -1;
 }
 
+/* What a value must be for its field to be taken, beside null. */
+static json_t *accepted_json(treatment action) {
+    switch (action) {
+    case HONOURED:
+    case TAKEN:
+        break;
+    case REFUSED:
+        return json_pack("{s:s}", "type", "null");
+    case REFUSED_TRUE:
+        return json_pack("{s:[b, n]}", "enum", 0);
+    case REFUSED_FILLED:
+        return json_pack("{s:[s, s, s, s], s:i, s:i, s:i}", "type", "array", "object", "string",
+                         "null", "maxItems", 0, "maxProperties", 0, "maxLength", 0);
+    case REFUSED_ABOVE_0:
+        return json_pack("{s:[s, s], s:i}", "type", "number", "null", "maximum", 0);
+    case REFUSED_BUT_1:
+        return json_pack("{s:[i, n]}", "enum", 1);
+    }
+    return json_object();
+}
+
+static void draw_fields(const lh_body_reader *body, lh_openai_endpoint endpoint, bool strict) {
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
+        if (table[i].endpoints & (int)endpoint)
+            lh_body_draw(body, table[i].name, accepted_json(table[i].action));
+    if (strict && json_object_set_new(body->sketch, "additionalProperties", json_false()))
+        lh_openai_refuse_status(body->error, LH_ERR_NO_MEMORY);
+}
+
 size_t lh_openai_fields_check(const lh_body_reader *body, lh_openai_endpoint endpoint,
                               bool strict) {
     size_t unknown = 0;
     const char *name;
     json_t *value;
+    if (body->sketch)
+        draw_fields(body, endpoint, strict);
     json_object_foreach((json_t *)body->object, name, value) {
         int index = find(name, endpoint);
         if (body->error->status)

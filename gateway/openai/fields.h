@@ -11,14 +11,15 @@ typedef enum lh_openai_endpoint {
     LH_OPENAI_CHAT = 1,
     LH_OPENAI_COMPLETIONS = 2,
     LH_OPENAI_RESPONSES = 4,
-    LH_OPENAI_MESSAGES = 8 /* Anthropic's */
+    LH_OPENAI_MESSAGES = 8, /* Anthropic's */
+    LH_OPENAI_EMBEDDINGS = 16
 } lh_openai_endpoint;
 
-/* Whether it takes a conversation: all but completions do. */
+/* Whether it takes a conversation: all but completions and embeddings do. */
 static inline bool lh_openai_is_chat(lh_openai_endpoint endpoint) {
-    return endpoint != LH_OPENAI_COMPLETIONS;
+    return endpoint != LH_OPENAI_COMPLETIONS && endpoint != LH_OPENAI_EMBEDDINGS;
 }
 
-/* Walks the body's fields; how many of them are in no table, which strict makes errors. Ranges and
- * types of the fields that are honoured are their parsers' business. */
+/* Walks the body's fields, or draws them; how many of them are in no table, which strict makes
+ * errors. Ranges and types of the fields that are honoured are their parsers' business. */
 size_t lh_openai_fields_check(const lh_body_reader *body, lh_openai_endpoint endpoint, bool strict);

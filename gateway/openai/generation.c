@@ -29,12 +29,14 @@ struct lh_generation {
     int64_t received_us;
     bool waits_for_ends, has_failed;
     bool has_scores; /* of the prompts: asked for */
+    bool is_pooled;  /* likewise: their hidden states */
     uint32_t choice_count, open_choices;
     uint32_t choices_of_prompt;
     lh_token_usage usage; /* without cached_tokens and thought_tokens */
     sequence *sequences;  /* [choice_count] */
     lh_choice *last;      /* whose piece was given out last */
     lh_event_queue queue;
+    json_t *tools;         /* NULL: not needed */
     uint32_t *stop_tokens; /* [stop_token_count]: those that the request named */
     uint32_t stop_token_count;
     /* Of the latest event. */
@@ -90,7 +92,9 @@ static int64_t named_stop(const lh_generation *generation, uint32_t token) {
 }
 
 /* No answer goes out without what was asked for. */
-static lh_status check_scores(const sequence *from, lh_error *error) {
+static lh_status check_prompt(const sequence *from, lh_error *error) {
+    if (from->generation->is_pooled && !from->choice.pooled)
+        return lh_fail(error, LH_ERR_INTERNAL, "no hidden state has come of the prompt");
     if (!from->generation->has_scores || lh_prompt_scores_are_whole(&from->scores))
         return LH_OK;
     return lh_fail(error, LH_ERR_INTERNAL, "the scores of %u of %u tokens of the prompt have come",
@@ -98,7 +102,7 @@ static lh_status check_scores(const sequence *from, lh_error *error) {
 }
 
 static lh_status take_answer_event(sequence *from, const lh_queued_event *item, lh_error *error) {
-    lh_status status = check_scores(from, error);
+    lh_status status = check_prompt(from, error);
     if (status != LH_OK)
         return status;
     if (item->event.kind == LH_SEQUENCE_TOKEN) {
@@ -118,6 +122,8 @@ static lh_status take_event(sequence *from, const lh_queued_event *item, lh_erro
         return take_answer_event(from, item, error);
     case LH_SEQUENCE_SCORES:
         return lh_prompt_scores_take(&from->scores, &item->event, error);
+    case LH_SEQUENCE_POOLED:
+        return lh_choice_take_pooled(&from->choice, &item->event, error);
     case LH_SEQUENCE_FAILED:
         break;
     }
@@ -201,6 +207,7 @@ void lh_generation_destroy(lh_generation *generation) {
     for (uint32_t i = 0; generation->sequences && i < generation->choice_count; i++)
         reset_sequence(&generation->sequences[i]);
     free(generation->sequences);
+    json_decref(generation->tools);
     free(generation->stop_tokens);
     lh_event_queue_reset(&generation->queue);
     pthread_mutex_destroy(&generation->mutex);
@@ -276,7 +283,7 @@ static void end_at_once(lh_generation *generation) {
 lh_status lh_generation_submit(lh_generation *generation, const lh_generation_options *options,
                                lh_error *error) {
     assert(!generation->submitted);
-    if (options->prompts[0].max_tokens == 0 && !generation->has_scores) {
+    if (options->prompts[0].max_tokens == 0 && !generation->has_scores && !generation->is_pooled) {
         end_at_once(generation);
         return LH_OK;
     }
@@ -330,6 +337,7 @@ static lh_status init_choices(lh_generation *generation, const lh_generation_opt
         lh_thinking_splitter_init(&choice->splitter, options->thinking, prompt->is_thinking);
         lh_tool_call_parser_init(&choice->tool_calls, options->tool_format,
                                  options->tool_calls_max);
+        choice->tool_calls.tools = generation->tools;
         lh_status status =
             lh_stop_matcher_create(options->stops, options->stop_count, &choice->matcher, error);
         if (!status && generation->has_scores)
@@ -370,7 +378,9 @@ lh_status lh_generation_create(lh_engine *engine, const lh_served_model *model,
     generation->received_us = options->received_us;
     generation->waits_for_ends =
         options->only_whole && options->stop_count == 0; /* else a token may be the end */
+    generation->tools = json_incref((json_t *)options->tools);
     generation->has_scores = options->sequence.scores_prompt;
+    generation->is_pooled = options->sequence.pooling != LH_POOLING_NONE;
     generation->choices_of_prompt = options->choices;
     generation->choice_count = generation->open_choices = options->prompt_count * options->choices;
     for (uint32_t i = 0; i < options->prompt_count; i++)

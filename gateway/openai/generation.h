@@ -19,7 +19,8 @@ typedef struct lh_generation lh_generation;
 typedef struct lh_generation_prompt {
     const uint32_t *tokens; /* until lh_generation_submit has returned */
     uint32_t token_count;
-    /* 0: nothing is generated; the choices end when the prompt's scores are here, or at once */
+    /* 0: nothing is generated; the choices end when what is wanted of the prompt is here, or at
+     * once */
     uint32_t max_tokens;
     bool is_thinking;       /* it ends inside of a thought */
     size_t echo_characters; /* that the text of its choices begins with */
@@ -41,6 +42,7 @@ typedef struct lh_generation_options {
     const lh_thinking_marks *thinking; /* thoughts are told apart by these; NULL: they are not */
     const lh_tool_format *tool_format; /* the same of calls of tools */
     uint32_t tool_calls_max;           /* of a choice */
+    const json_t *tools;               /* tool_call_parser.h; the generation holds a reference */
     bool only_whole; /* text is of no use before a choice has ended: on_ready may wait until then */
     /* There is something to pull. On the engine's thread; must not block or call back. */
     void (*on_ready)(void *context);

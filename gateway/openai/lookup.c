@@ -2,6 +2,7 @@
 #include "gateway/openai/lookup.h"
 
 #include "common/json/json_text.h"
+#include "gateway/openai/openapi.h"
 #include "gateway/openai/render.h"
 #include "gateway/openai/tokenization.h"
 #include "gateway/text/model_aliases.h"
@@ -141,6 +142,8 @@ bool lh_openai_lookup(const lh_openai_service *service, const lh_openai_route *r
         return reply_json(200, json_pack("{s:s}", "status", "ok"), reply, error);
     case LH_OPENAI_GET_VERSION:
         return reply_json(200, json_pack("{s:s}", "version", LONGHAUL_VERSION), reply, error);
+    case LH_OPENAI_GET_OPENAPI:
+        return reply_json(200, lh_openai_openapi_json(service), reply, error);
     case LH_OPENAI_GET_FLEET:
         return reply_fleet(service, reply, error);
     case LH_OPENAI_GET_TRACE:
@@ -157,6 +160,7 @@ bool lh_openai_lookup(const lh_openai_service *service, const lh_openai_route *r
     case LH_OPENAI_POST_COMPLETION:
     case LH_OPENAI_POST_RESPONSE:
     case LH_OPENAI_POST_MESSAGE:
+    case LH_OPENAI_POST_EMBEDDINGS:
     case LH_OPENAI_POST_COUNT:
     case LH_OPENAI_POST_TEMPLATE:
     case LH_OPENAI_POST_TOKENIZE:

@@ -91,8 +91,7 @@ static bool is_given(const json_t *value) {
 
 static void parse_structured_outputs(const lh_body_reader *body, lh_openai_output_format *format) {
     static const char param[] = "structured_outputs";
-    const lh_body_reader outputs = {lh_body_object(body, param), "structured_outputs.",
-                                    body->error};
+    const lh_body_reader outputs = lh_body_inside(body, param, "structured_outputs.");
     for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
         const json_t *value = lh_body_field(&outputs, members[i].key);
         if (value)
@@ -136,7 +135,7 @@ static void parse_named_schema(const lh_body_reader *schema, const char *name_of
 
 static void parse_json_schema(const lh_body_reader *body, lh_openai_output_format *format) {
     const lh_body_reader schema = {lh_body_object(body, "json_schema"),
-                                   "response_format.json_schema.", body->error};
+                                   "response_format.json_schema.", body->error, NULL};
     if (!schema.object)
         lh_body_refuse(body, "json_schema", "missing_required_parameter", "is missing.");
     parse_named_schema(&schema, param, format);
@@ -145,9 +144,9 @@ static void parse_json_schema(const lh_body_reader *body, lh_openai_output_forma
 static void parse_response_format(const lh_body_reader *body, lh_openai_output_format *format) {
     static const form schema_form = {"schema", LH_CONSTRAINT_SCHEMA},
                       tags_form = {"structures", LH_CONSTRAINT_TAGS};
-    const json_t *value = lh_body_field(body, param);
+    const json_t *value = lh_body_typed(body, param, "object", "an object with a 'type'");
     const char *type = json_string_value(json_object_get(value, "type"));
-    const lh_body_reader given = {value, "response_format.", body->error};
+    const lh_body_reader given = {value, "response_format.", body->error, NULL};
     if (value && !type)
         lh_body_refuse(body, param, "invalid_type", "must be an object with a 'type'.");
     if (!type || strcmp(type, "text") == 0)
@@ -183,7 +182,7 @@ void lh_openai_output_format_parse_flat(const lh_body_reader *parent, const char
     char path[64];
     const json_t *value = lh_body_object(parent, "format");
     snprintf(path, sizeof path, "%s.", name_of_param);
-    const lh_body_reader given = {value, path, parent->error};
+    const lh_body_reader given = {value, path, parent->error, NULL};
     *format = (lh_openai_output_format){0};
     const char *type = lh_body_choice(&given, "type", "text|json_object|json_schema");
     if (value && !type)
@@ -202,7 +201,7 @@ void lh_openai_output_format_parse_schema(const lh_body_reader *parent, const ch
     char path[64];
     const json_t *value = lh_body_object(parent, "format");
     snprintf(path, sizeof path, "%s.", name_of_param);
-    const lh_body_reader given = {value, path, parent->error};
+    const lh_body_reader given = {value, path, parent->error, NULL};
     *format = (lh_openai_output_format){0};
     if (value && !lh_body_choice(&given, "type", "json_schema"))
         lh_body_refuse(&given, "type", "missing_required_parameter", "is missing.");

@@ -75,12 +75,10 @@ static void parse_stop_string(const lh_body_reader *body, const char *key, const
 static void parse_stop(const lh_body_reader *body, lh_openai_endpoint endpoint,
                        lh_openai_parameters *parameters) {
     const char *name = endpoint == LH_OPENAI_MESSAGES ? "stop_sequences" : "stop";
-    const json_t *stop = lh_body_field(body, name);
+    const json_t *stop = lh_body_typed(body, name, "string|array", "a string or a list of strings");
     parameters->stop_list = stop;
     if (json_is_string(stop))
         parse_stop_string(body, name, stop, parameters);
-    else if (stop && !json_is_array(stop))
-        lh_body_refuse(body, name, "invalid_type", "must be a string or a list of strings.");
     else if (json_array_size(stop) > LH_STOP_STRINGS_MAX)
         lh_body_refuse(body, name, "array_above_max_length", "may hold at most %d strings.",
                        LH_STOP_STRINGS_MAX);
@@ -94,9 +92,7 @@ static void parse_stop(const lh_body_reader *body, lh_openai_endpoint endpoint,
 static void parse_stop_tokens(const lh_body_reader *body, const lh_openai_limits *limits,
                               lh_openai_parameters *parameters) {
     static const char key[] = "stop_token_ids";
-    const json_t *list = lh_body_field(body, key);
-    if (list && !json_is_array(list))
-        lh_body_refuse(body, key, "invalid_type", "must be a list of token ids.");
+    const json_t *list = lh_body_typed(body, key, "array", "a list of token ids");
     if (json_array_size(list) > LH_OPENAI_STOP_TOKENS_MAX)
         lh_body_refuse(body, key, "array_above_max_length", "may hold at most %u ids.",
                        LH_OPENAI_STOP_TOKENS_MAX);
@@ -206,8 +202,7 @@ static void parse_stream(const lh_body_reader *body, lh_openai_endpoint endpoint
     parameters->stream = lh_body_bool(body, "stream");
     if (endpoint == LH_OPENAI_MESSAGES)
         return;
-    const lh_body_reader options = {lh_body_object(body, "stream_options"), "stream_options.",
-                                    body->error};
+    const lh_body_reader options = lh_body_inside(body, "stream_options", "stream_options.");
     if (options.object && !parameters->stream)
         lh_body_refuse(body, "stream_options", "invalid_value",
                        "may be given only where 'stream' is true.");
@@ -247,7 +242,7 @@ static void parse_prompt_logprobs(const lh_body_reader *body, lh_openai_paramete
 static void parse_longhaul(const lh_body_reader *body, const lh_openai_limits *limits,
                            lh_openai_parameters *parameters) {
     lh_sequence_request *sequence = &parameters->sequence;
-    const lh_body_reader longhaul = {lh_body_object(body, "longhaul"), "longhaul.", body->error};
+    const lh_body_reader longhaul = lh_body_inside(body, "longhaul", "longhaul.");
     const char *overlap = lh_body_text(&longhaul, "overlap", SIZE_MAX);
     lh_error cause;
     sequence->has_overlap = overlap;
@@ -288,12 +283,11 @@ static uint64_t parse_cache_salt(const lh_body_reader *body) {
 
 /* Anthropic's has a user_id, which may be null. */
 static void check_metadata(const lh_body_reader *body, lh_openai_endpoint endpoint) {
-    const lh_body_reader user = {endpoint == LH_OPENAI_MESSAGES ? lh_body_object(body, "metadata")
-                                                                : NULL,
-                                 "metadata.", body->error};
-    lh_body_text(&user, "user_id", 512);
-    if (endpoint == LH_OPENAI_MESSAGES)
+    if (endpoint == LH_OPENAI_MESSAGES) {
+        const lh_body_reader user = lh_body_inside(body, "metadata", "metadata.");
+        lh_body_text(&user, "user_id", 512);
         return;
+    }
     json_t *metadata = lh_body_object(body, "metadata"), *value;
     const char *key;
     if (json_object_size(metadata) > 16)
@@ -341,6 +335,21 @@ void lh_openai_parameters_parse(const lh_body_reader *body, lh_openai_endpoint e
         lh_body_text(body, "prompt_cache_key", SIZE_MAX);
     }
     check_metadata(body, endpoint);
+}
+
+void lh_openai_parameters_parse_pooled(const lh_body_reader *body, const lh_openai_limits *limits,
+                                       lh_openai_parameters *parameters) {
+    *parameters = (lh_openai_parameters){
+        .choices = 1,
+        .max_tokens_given = true, /* none */
+        .sequence = {.sampling = {.top_p = 1, .repetition_penalty = 1}},
+    };
+    lh_openai_check_model(body, limits);
+    parameters->unknown_fields = lh_openai_fields_check(body, LH_OPENAI_EMBEDDINGS, limits->strict);
+    parameters->adds_special = lh_body_bool_or(body, "add_special_tokens", true);
+    parse_urgency(body, parameters);
+    parameters->sequence.cache_salt = parse_cache_salt(body);
+    lh_body_text(body, "user", SIZE_MAX);
 }
 
 void lh_openai_parameters_reset(lh_openai_parameters *parameters) {

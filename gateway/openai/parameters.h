@@ -4,6 +4,7 @@
 
 #include "gateway/openai/fields.h"
 #include "gateway/schedule/sequence_request.h"
+#include "gateway/text/model_pooling.h"
 #include "gateway/text/sampling_defaults.h"
 #include "gateway/text/stop_matcher.h"
 
@@ -20,13 +21,16 @@
 typedef struct lh_openai_limits {
     const char *model;
     uint32_t vocabulary;
-    uint32_t choices_max;   /* n */
-    uint32_t prompts_max;   /* prompts of one completions request */
-    uint32_t sequences_max; /* choices of all its prompts: more could never be admitted */
-    bool strict;            /* --strict-params: an unknown field is an error */
-    bool keeps_thoughts;    /* where a request does not say: --reasoning-format none */
-    bool is_traced;         /* so that an answer can tell its timing */
+    uint32_t width;           /* of an embedding, */
+    lh_model_pooling pooling; /* as the model's file wants it */
+    uint32_t choices_max;     /* n */
+    uint32_t prompts_max;     /* prompts of one completions request */
+    uint32_t sequences_max;   /* choices of all its prompts: more could never be admitted */
+    bool strict;              /* --strict-params: an unknown field is an error */
+    bool keeps_thoughts;      /* where a request does not say: --reasoning-format none */
+    bool is_traced;           /* so that an answer can tell its timing */
     const lh_sampling_defaults *sampling; /* of what it does not say */
+    json_t *sketch;                       /* body_reader.h; NULL: bodies are read */
     const char *aliases; /* further names of the model, as model_aliases.h has them; NULL: none */
 } lh_openai_limits;
 
@@ -58,4 +62,7 @@ void lh_openai_check_model(const lh_body_reader *body, const lh_openai_limits *l
  * what it holds. */
 void lh_openai_parameters_parse(const lh_body_reader *body, lh_openai_endpoint endpoint,
                                 const lh_openai_limits *limits, lh_openai_parameters *parameters);
+/* The same of a request that generates nothing: those that concern its prompts alone. */
+void lh_openai_parameters_parse_pooled(const lh_body_reader *body, const lh_openai_limits *limits,
+                                       lh_openai_parameters *parameters);
 void lh_openai_parameters_reset(lh_openai_parameters *parameters);

@@ -21,6 +21,7 @@ static const char *what_of(lh_openai_endpoint endpoint) {
     case LH_OPENAI_COMPLETIONS:
         return "prompt";
     case LH_OPENAI_RESPONSES:
+    case LH_OPENAI_EMBEDDINGS:
         return "input";
     default:
         return "messages";

@@ -40,6 +40,15 @@ static size_t content_bytes(const lh_openai_request *request) {
     return bytes;
 }
 
+/* Ids are taken as they are. */
+static bool append_eos(const lh_served_model *model, const lh_openai_prompt *given,
+                       lh_tokens *tokens, lh_openai_error *error) {
+    int64_t eos = lh_tokenizer_eos(model->tokenizer);
+    lh_error cause;
+    return !given->text || eos < 0 || !lh_tokens_push(tokens, (uint32_t)eos, &cause) ||
+           lh_openai_refuse_cause(error, &cause);
+}
+
 /* The conversation, or the prompt of this index. */
 static bool tokenize(lh_openai_reading *reading, const lh_openai_service *service, size_t index,
                      uint32_t context, lh_openai_error *error) {
@@ -55,6 +64,7 @@ static bool tokenize(lh_openai_reading *reading, const lh_openai_service *servic
                                                &prompt->is_thinking, error)
                   : lh_openai_prompt_from_completion(
                         service->model, given, request->parameters.adds_special, tokens, error)) ||
+        (request->appends_eos && !append_eos(service->model, given, tokens, error)) ||
         !lh_openai_prompt_fit(context, request->endpoint, tokens->count, &request->parameters,
                               &prompt->max_tokens, error))
         return false;
@@ -213,10 +223,39 @@ static bool show_count(lh_openai_reading *reading, lh_openai_error *error) {
            lh_openai_refuse_status(error, LH_ERR_NO_MEMORY);
 }
 
+bool lh_openai_reading_goal_of(lh_openai_action action, lh_openai_reading_goal *goal) {
+    static const struct {
+        lh_openai_action action;
+        lh_openai_reading_goal goal;
+    } goals[] = {
+        {LH_OPENAI_POST_CHAT, LH_READING_CHAT},
+        {LH_OPENAI_POST_COMPLETION, LH_READING_COMPLETIONS},
+        {LH_OPENAI_POST_RESPONSE, LH_READING_RESPONSES},
+        {LH_OPENAI_POST_MESSAGE, LH_READING_MESSAGES},
+        {LH_OPENAI_POST_EMBEDDINGS, LH_READING_EMBEDDINGS},
+        {LH_OPENAI_POST_COUNT, LH_READING_COUNT},
+        {LH_OPENAI_POST_TEMPLATE, LH_READING_TEMPLATE},
+        {LH_OPENAI_POST_TOKENIZE, LH_READING_TOKENIZE},
+        {LH_OPENAI_POST_DETOKENIZE, LH_READING_DETOKENIZE},
+    };
+    for (size_t i = 0; i < sizeof goals / sizeof *goals; i++)
+        if (goals[i].action == action) {
+            *goal = goals[i].goal;
+            return true;
+        }
+    return false;
+}
+
+bool lh_openai_reading_is_answered(lh_openai_reading_goal goal) {
+    return goal <= LH_READING_EMBEDDINGS;
+}
+
 lh_openai_endpoint lh_openai_reading_endpoint(lh_openai_reading_goal goal) {
     switch (goal) {
     case LH_READING_COMPLETIONS:
         return LH_OPENAI_COMPLETIONS;
+    case LH_READING_EMBEDDINGS:
+        return LH_OPENAI_EMBEDDINGS;
     case LH_READING_RESPONSES:
         return LH_OPENAI_RESPONSES;
     case LH_READING_MESSAGES:
@@ -237,6 +276,29 @@ static bool use_request(lh_openai_reading *reading, const lh_openai_service *ser
                                     : compile_form(reading, service, error);
 }
 
+/* The rest of the goals is about ids and text alone. */
+static bool is_shown(lh_openai_reading_goal goal) {
+    return goal == LH_READING_TOKENIZE || goal == LH_READING_DETOKENIZE;
+}
+
+/* What reads a body that is not sent on. The body is released. */
+static bool take_shown(const lh_openai_service *service, const lh_openai_limits *limits,
+                       lh_openai_reading_goal goal, json_t *body, lh_text_buffer *reply,
+                       lh_openai_error *error) {
+    if (goal == LH_READING_TOKENIZE)
+        return lh_openai_tokenize(service, limits, body, reply, error);
+    bool taken = lh_openai_detokenize(service, limits, body, reply, error);
+    json_decref(body);
+    return taken;
+}
+
+/* What a model writes without JSON is read by the schemas of its parameters. */
+static void keep_tools(lh_openai_request *request, const lh_served_model *model) {
+    if (request->tools.list && model->chat_template &&
+        lh_chat_template_tool_format(model->chat_template)->body == LH_TOOL_BODY_PARAMETERS)
+        request->kept_tools = json_incref((json_t *)request->tools.list);
+}
+
 static bool take_request(lh_openai_reading *reading, const lh_openai_service *service,
                          lh_openai_reading_goal goal, json_t *body, lh_openai_error *error) {
     lh_openai_endpoint endpoint = lh_openai_reading_endpoint(goal);
@@ -244,6 +306,7 @@ static bool take_request(lh_openai_reading *reading, const lh_openai_service *se
     bool taken =
         dialect->parse(body, endpoint, &service->config.limits, &reading->request, error) &&
         use_request(reading, service, goal, error);
+    keep_tools(&reading->request, service->model);
     lh_openai_request_drop_text(&reading->request);
     return taken;
 }
@@ -255,13 +318,35 @@ bool lh_openai_reading_take(lh_openai_reading *reading, const lh_openai_service 
     json_t *body = parse_json(bytes, length, error);
     if (!body)
         return false;
-    if (goal == LH_READING_TOKENIZE)
-        return lh_openai_tokenize(service, body, &reading->reply, error);
-    if (goal != LH_READING_DETOKENIZE)
-        return take_request(reading, service, goal, body, error);
-    bool taken = lh_openai_detokenize(service, body, &reading->reply, error);
+    return is_shown(goal)
+               ? take_shown(service, &service->config.limits, goal, body, &reading->reply, error)
+               : take_request(reading, service, goal, body, error);
+}
+
+/* What is missing of an empty body is drawn as what must be there; but memory must not be missing.
+ */
+json_t *lh_openai_reading_describe(const lh_openai_service *service, lh_openai_reading_goal goal) {
+    lh_openai_limits limits = service->config.limits;
+    lh_openai_endpoint endpoint = lh_openai_reading_endpoint(goal);
+    lh_openai_request request = {0};
+    lh_openai_error error = {0};
+    lh_text_buffer nothing = {0};
+    json_t *body = json_object();
+    limits.sketch = json_pack("{s:s}", "type", "object");
+    if (!body || !limits.sketch)
+        lh_openai_refuse_status(&error, LH_ERR_NO_MEMORY);
+    else if (is_shown(goal))
+        take_shown(service, &limits, goal, json_incref(body), &nothing, &error);
+    else
+        lh_openai_dialect_of(service, endpoint)
+            ->parse(json_incref(body), endpoint, &limits, &request, &error);
     json_decref(body);
-    return taken;
+    lh_text_buffer_reset(&nothing);
+    lh_openai_request_reset(&request);
+    if (error.status != 500)
+        return limits.sketch;
+    json_decref(limits.sketch);
+    return NULL;
 }
 
 void lh_openai_reading_reset(lh_openai_reading *reading) {

@@ -5,6 +5,7 @@
 
 #include "gateway/openai/generation.h"
 #include "gateway/openai/request.h"
+#include "gateway/openai/routes.h"
 #include "gateway/openai/service.h"
 
 /* What a body is read for. */
@@ -13,6 +14,7 @@ typedef enum lh_openai_reading_goal {
     LH_READING_COMPLETIONS,
     LH_READING_RESPONSES,
     LH_READING_MESSAGES, /* Anthropic's */
+    LH_READING_EMBEDDINGS,
     /* What is shown and not sent: the JSON of the answer is made while reading. */
     LH_READING_TEMPLATE, /* of chat, the text of its prompt alone */
     LH_READING_COUNT,    /* of Anthropic's messages, how many tokens they are */
@@ -31,6 +33,10 @@ typedef struct lh_openai_reading {
     size_t prompt_count;
 } lh_openai_reading;
 
+/* Whether a route reads a body, and what for. */
+bool lh_openai_reading_goal_of(lh_openai_action action, lh_openai_reading_goal *goal);
+/* Whether what is read is then submitted. */
+bool lh_openai_reading_is_answered(lh_openai_reading_goal goal);
 /* In whose words the body is, and errors about it. */
 lh_openai_endpoint lh_openai_reading_endpoint(lh_openai_reading_goal goal);
 
@@ -39,4 +45,6 @@ lh_openai_endpoint lh_openai_reading_endpoint(lh_openai_reading_goal goal);
 bool lh_openai_reading_take(lh_openai_reading *reading, const lh_openai_service *service,
                             lh_openai_reading_goal goal, const char *bytes, size_t length,
                             lh_openai_error *error);
+/* The JSON Schema of the bodies that it takes, drawn by what reads them; NULL: no memory. */
+json_t *lh_openai_reading_describe(const lh_openai_service *service, lh_openai_reading_goal goal);
 void lh_openai_reading_reset(lh_openai_reading *reading);

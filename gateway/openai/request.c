@@ -15,13 +15,16 @@
 
 /* An assistant's message may do without text where it called tools. */
 static bool may_be_empty(const lh_body_reader *message, const char *role) {
+    if (message->sketch)
+        return true; /* of any role */
     return strcmp(role, "assistant") == 0 &&
            (lh_body_field(message, "tool_calls") || lh_body_field(message, "function_call") ||
             lh_body_field(message, "refusal"));
 }
 
 static void parse_content(const lh_body_reader *message, lh_chat_message *out, char **joined) {
-    const json_t *content = lh_body_field(message, "content");
+    const json_t *content =
+        lh_body_typed(message, "content", "string|array", "a string or a list of parts");
     out->content = out->tool_calls ? NULL : "";
     if (json_is_string(content)) {
         out->content = json_string_value(content);
@@ -56,30 +59,43 @@ static const char *parse_role(const lh_body_reader *message) {
                                            {"user", "user"},
                                            {"assistant", "assistant"},
                                            {"tool", "tool"}};
-    const char *role = json_string_value(lh_body_field(message, "role"));
+    static const char words[] = "one of system, developer, user, assistant, tool";
+    const char *role = json_string_value(lh_body_typed(message, "role", "string", words));
     for (size_t i = 0; role && i < sizeof roles / sizeof roles[0]; i++)
         if (strcmp(role, roles[i][0]) == 0)
             return roles[i][1];
     lh_body_refuse(message, "role", role ? "invalid_value" : "missing_required_parameter",
-                   "must be one of system, developer, user, assistant, tool.");
+                   "must be %s.", words);
     return "";
 }
 
-static void parse_message(const lh_body_reader *body, size_t index, const json_t *value,
+static void parse_message(const lh_body_reader *message, lh_chat_message *out, char **joined) {
+    out->role = parse_role(message);
+    lh_openai_tools_parse_message(message, out);
+    parse_content(message, out, joined);
+    parse_thought(message, out);
+}
+
+static void parse_element(const lh_body_reader *body, size_t index, const json_t *value,
                           lh_openai_request *request) {
     char path[LH_BODY_PATH_BYTES];
     lh_body_reader message;
-    if (!lh_body_element(body, "messages", index, value, path, &message))
-        return;
-    request->messages[index].role = parse_role(&message);
-    lh_openai_tools_parse_message(&message, &request->messages[index]);
-    parse_content(&message, &request->messages[index], &request->joined[index]);
-    parse_thought(&message, &request->messages[index]);
+    if (lh_body_element(body, "messages", index, value, path, &message))
+        parse_message(&message, &request->messages[index], &request->joined[index]);
+}
+
+static void draw_message(const lh_body_reader *body) {
+    const lh_body_reader message = lh_body_items(body, "messages");
+    lh_chat_message nothing = {0};
+    char *joined = NULL;
+    if (message.sketch)
+        parse_message(&message, &nothing, &joined);
 }
 
 static void parse_messages(const lh_body_reader *body, lh_openai_request *request) {
-    const json_t *list = lh_body_field(body, "messages");
+    const json_t *list = lh_body_typed(body, "messages", "array", "a list of at least one message");
     size_t count = json_array_size(list);
+    draw_message(body);
     if (!list)
         lh_body_refuse(body, "messages", "missing_required_parameter", "is missing.");
     else if (count == 0)
@@ -94,13 +110,13 @@ static void parse_messages(const lh_body_reader *body, lh_openai_request *reques
     }
     request->message_count = count;
     for (size_t i = 0; i < count && !body->error->status; i++)
-        parse_message(body, i, json_array_get(list, i), request);
+        parse_element(body, i, json_array_get(list, i), request);
 }
 
 /* ---- What only chat has. ---- */
 
 static void check_modalities(const lh_body_reader *body) {
-    const json_t *list = lh_body_field(body, "modalities");
+    const json_t *list = lh_body_typed(body, "modalities", "array", "a list, not empty");
     if (list && json_array_size(list) == 0)
         lh_body_refuse(body, "modalities", "invalid_type", "must be a list, not empty.");
     for (size_t i = 0; i < json_array_size(list); i++) {
@@ -112,10 +128,7 @@ static void check_modalities(const lh_body_reader *body) {
 
 /* What the template is told beside the messages. */
 static void parse_template_options(const lh_body_reader *body, lh_openai_request *request) {
-    const json_t *arguments = lh_body_field(body, "chat_template_kwargs");
-    if (arguments && !json_is_object(arguments))
-        lh_body_refuse(body, "chat_template_kwargs", "invalid_type", "must be an object.");
-    request->template_arguments = arguments;
+    request->template_arguments = lh_body_object(body, "chat_template_kwargs");
     request->continues_last_message = lh_body_bool(body, "continue_final_message");
     request->has_answer_head =
         lh_body_bool_or(body, "add_generation_prompt", !request->continues_last_message);
@@ -148,14 +161,16 @@ static void parse_chat(const lh_body_reader *body, const lh_openai_limits *limit
 
 /* ---- Prompts. ---- */
 
-/* key: "prompt", or "prompt[2]" of several. */
-static void parse_prompt(const lh_body_reader *body, const char *key, const json_t *value,
-                         bool is_text, uint32_t vocabulary, lh_openai_prompt *prompt) {
+static const char prompt_words[] =
+    "a string, a list of strings, a list of token ids or a list of such lists; none of them empty";
+
+/* The field, and in it "prompt[2]" of several. */
+static void parse_prompt(const lh_body_reader *body, const char *field, const char *key,
+                         const json_t *value, bool is_text, uint32_t vocabulary,
+                         lh_openai_prompt *prompt) {
     size_t count = is_text ? json_string_length(value) : json_array_size(value);
     if (count == 0) {
-        lh_body_refuse(body, "prompt", "invalid_type",
-                       "must be a string, a list of strings, a list of token ids or a list of "
-                       "such lists; none of them empty.");
+        lh_body_refuse(body, field, "invalid_type", "must be %s.", prompt_words);
         return;
     }
     if (is_text) {
@@ -170,19 +185,20 @@ static void parse_prompt(const lh_body_reader *body, const char *key, const json
         prompt->tokens[prompt->token_count++] = lh_body_token(body, key, value, i, vocabulary);
 }
 
-static void parse_prompts(const lh_body_reader *body, const lh_openai_limits *limits,
-                          lh_openai_request *request) {
-    const json_t *value = lh_body_field(body, "prompt"), *first = json_array_get(value, 0);
+void lh_openai_prompts_parse(const lh_body_reader *body, const char *key,
+                             const lh_openai_limits *limits, lh_openai_request *request) {
+    const json_t *value = lh_body_typed(body, key, "string|array", prompt_words);
+    const json_t *first = json_array_get(value, 0);
     uint32_t choices = request->parameters.choices;
     bool several = json_is_string(first) || json_is_array(first);
     size_t count = several ? json_array_size(value) : 1;
     if (!value)
-        lh_body_refuse(body, "prompt", "missing_required_parameter", "is missing.");
+        lh_body_refuse(body, key, "missing_required_parameter", "is missing.");
     else if (count > limits->prompts_max)
-        lh_body_refuse(body, "prompt", "array_above_max_length", "may hold at most %u prompts.",
+        lh_body_refuse(body, key, "array_above_max_length", "may hold at most %u prompts.",
                        limits->prompts_max);
     else if ((uint64_t)count * choices > limits->sequences_max)
-        lh_openai_refuse(body->error, 400, "prompt", "array_above_max_length",
+        lh_openai_refuse(body->error, 400, key, "array_above_max_length",
                          "%zu prompts of %u choices each are more than the %u sequences that may "
                          "run and wait here.",
                          count, choices, limits->sequences_max);
@@ -195,10 +211,9 @@ static void parse_prompts(const lh_body_reader *body, const lh_openai_limits *li
     }
     request->prompt_count = count;
     for (size_t i = 0; i < count && !body->error->status; i++) {
-        char key[32] = "prompt";
-        if (several)
-            snprintf(key, sizeof key, "prompt[%zu]", i);
-        parse_prompt(body, key, several ? json_array_get(value, i) : value,
+        char name[32];
+        snprintf(name, sizeof name, several ? "%s[%zu]" : "%s", key, i);
+        parse_prompt(body, key, name, several ? json_array_get(value, i) : value,
                      json_is_string(several ? first : value), limits->vocabulary,
                      &request->prompts[i]);
     }
@@ -224,13 +239,13 @@ static void parse_completion(const lh_body_reader *body, const lh_openai_limits 
     request->echo = lh_body_bool(body, "echo");
     if (request->echo && parameters->sequence.sampling.want_logprob)
         score_echo(&request->parameters.sequence);
-    parse_prompts(body, limits, request);
+    lh_openai_prompts_parse(body, "prompt", limits, request);
 }
 
 bool lh_openai_request_parse(json_t *body, lh_openai_endpoint endpoint,
                              const lh_openai_limits *limits, lh_openai_request *request,
                              lh_openai_error *error) {
-    const lh_body_reader reader = {body, "", error};
+    const lh_body_reader reader = {body, "", error, limits->sketch};
     *request = (lh_openai_request){.endpoint = endpoint, .body = body};
     *error = (lh_openai_error){0};
     lh_openai_parameters_parse(&reader, endpoint, limits, &request->parameters);
@@ -277,6 +292,7 @@ void lh_openai_request_reset(lh_openai_request *request) {
     free_text(request);
     lh_openai_parameters_reset(&request->parameters);
     lh_openai_output_format_reset(&request->format);
+    json_decref(request->kept_tools);
     json_decref(request->told);
     json_decref(request->body);
     *request = (lh_openai_request){0};

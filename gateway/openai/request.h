@@ -26,6 +26,7 @@ typedef struct lh_openai_request {
     json_t *told;  /* what the answer repeats of its request; NULL: nothing */
     size_t message_count;
     lh_openai_tools tools;            /* without its text, what may be called */
+    json_t *kept_tools;               /* the same, also without its text; NULL: nobody needs it */
     const json_t *template_arguments; /* chat_template_kwargs: an object, or NULL */
     bool has_answer_head;             /* add_generation_prompt */
     bool continues_last_message;      /* continue_final_message */
@@ -35,6 +36,9 @@ typedef struct lh_openai_request {
     lh_openai_prompt *prompts; /* [prompt_count] */
     size_t prompt_count;
     bool echo;
+    /* Embeddings, which have prompts, too. */
+    bool wants_base64;
+    bool appends_eos; /* to texts */
 } lh_openai_request;
 
 /* Takes the parsed body. False: *error says what is wrong. Either way lh_openai_request_reset frees
@@ -42,6 +46,10 @@ typedef struct lh_openai_request {
 bool lh_openai_request_parse(json_t *body, lh_openai_endpoint endpoint,
                              const lh_openai_limits *limits, lh_openai_request *request,
                              lh_openai_error *error);
+/* Prompts in their four shapes, from the field `key`, for as many choices of each as the parameters
+ * say. */
+void lh_openai_prompts_parse(const lh_body_reader *body, const char *key,
+                             const lh_openai_limits *limits, lh_openai_request *request);
 /* What no dialect's request may have beside a form of its answer. */
 void lh_openai_request_check_form(const lh_body_reader *body, const lh_openai_request *request);
 /* Frees messages and prompts, and all of the body that the parameters do not point into. */

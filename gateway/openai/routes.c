@@ -28,6 +28,7 @@ static const struct {
     {"/messages", VERSIONED, LH_OPENAI_POST_MESSAGE, "/v1/messages", WRITES},
     {"/messages/count_tokens", VERSIONED, LH_OPENAI_POST_COUNT, "/v1/messages/count_tokens",
      WRITES},
+    {"/embeddings", VERSIONED, LH_OPENAI_POST_EMBEDDINGS, "/v1/embeddings", WRITES},
     {"/apply-template", 0, LH_OPENAI_POST_TEMPLATE, "/apply-template", WRITES},
     {"/tokenize", VERSIONED, LH_OPENAI_POST_TOKENIZE, "/tokenize", WRITES},
     {"/detokenize", VERSIONED, LH_OPENAI_POST_DETOKENIZE, "/detokenize", WRITES},
@@ -36,6 +37,7 @@ static const struct {
     {"/readyz", PUBLIC, LH_OPENAI_GET_HEALTH, "/readyz", READS},
     {"/livez", PUBLIC, LH_OPENAI_GET_LIFE, "/livez", READS},
     {"/version", 0, LH_OPENAI_GET_VERSION, "/version", READS},
+    {"/openapi.json", 0, LH_OPENAI_GET_OPENAPI, "/openapi.json", READS},
     {"/fleet", ADMIN, LH_OPENAI_GET_FLEET, "/fleet", READS},
     {"/trace/", ADMIN | REST, LH_OPENAI_GET_TRACE, "/trace/{id}", READS},
     {"/fleet/workers/", PUBLIC | REST, LH_OPENAI_TELL_FLEET_PORT, "/fleet/workers/{name}",
@@ -53,6 +55,21 @@ const char *lh_openai_route_name(uint32_t number) {
     return number < lh_openai_route_count() ? table[number].name : UNKNOWN;
 }
 
+static lh_openai_route route_at(size_t index, const char *rest) {
+    int traits = table[index].traits;
+    return (lh_openai_route){.action = table[index].action,
+                             .name = table[index].name,
+                             .methods = table[index].methods,
+                             .rest = rest,
+                             .is_public = traits & PUBLIC,
+                             .is_admin = traits & ADMIN,
+                             .number = (uint32_t)index};
+}
+
+lh_openai_route lh_openai_route_at(uint32_t number) {
+    return route_at(number, "");
+}
+
 static bool match(size_t index, const char *path, lh_openai_route *route) {
     int traits = table[index].traits;
     if (traits & VERSIONED && strncmp(path, "/v1/", 4) == 0)
@@ -60,13 +77,7 @@ static bool match(size_t index, const char *path, lh_openai_route *route) {
     size_t length = strlen(table[index].path);
     if (strncmp(path, table[index].path, length) != 0 || (path[length] && !(traits & REST)))
         return false;
-    *route = (lh_openai_route){.action = table[index].action,
-                               .name = table[index].name,
-                               .methods = table[index].methods,
-                               .rest = path + length,
-                               .is_public = traits & PUBLIC,
-                               .is_admin = traits & ADMIN,
-                               .number = (uint32_t)index};
+    *route = route_at(index, path + length);
     return true;
 }
 

@@ -13,7 +13,8 @@ typedef enum lh_openai_action {
     LH_OPENAI_POST_CHAT,
     LH_OPENAI_POST_COMPLETION,
     LH_OPENAI_POST_RESPONSE,
-    LH_OPENAI_POST_MESSAGE,  /* in Anthropic's dialect */
+    LH_OPENAI_POST_MESSAGE, /* in Anthropic's dialect */
+    LH_OPENAI_POST_EMBEDDINGS,
     LH_OPENAI_POST_COUNT,    /* /v1/messages/count_tokens */
     LH_OPENAI_POST_TEMPLATE, /* /apply-template */
     LH_OPENAI_POST_TOKENIZE,
@@ -22,6 +23,7 @@ typedef enum lh_openai_action {
     LH_OPENAI_GET_HEALTH,    /* /health and /readyz */
     LH_OPENAI_GET_LIFE,
     LH_OPENAI_GET_VERSION,
+    LH_OPENAI_GET_OPENAPI,
     LH_OPENAI_GET_FLEET,
     LH_OPENAI_GET_TRACE,
     LH_OPENAI_TELL_FLEET_PORT, /* a worker has come to the wrong port */
@@ -42,6 +44,8 @@ typedef struct lh_openai_route {
  */
 uint32_t lh_openai_route_count(void);
 const char *lh_openai_route_name(uint32_t number);
+/* The route of a number below the count, as for a path without a rest. */
+lh_openai_route lh_openai_route_at(uint32_t number);
 
 /* False: *error is 404, or 405 with route->methods telling what would do. */
 bool lh_openai_route_find(const char *method, const char *path, lh_openai_route *route,

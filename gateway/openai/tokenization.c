@@ -103,11 +103,10 @@ static bool tokenize_text(const lh_served_model *model, const lh_body_reader *bo
     bool parses_special = lh_body_bool_or(body, "parse_special", true);
     if (body->error->status)
         return false;
-    if (!json_is_string(text)) {
-        lh_body_refuse(body, key, text ? "invalid_type" : "missing_required_parameter",
-                       "must be a string.");
-        return false;
-    }
+    if (!json_is_string(text))
+        return lh_openai_refuse(body->error, 400, key,
+                                text ? "invalid_type" : "missing_required_parameter",
+                                "'%s' must be a string.", key);
     if (json_string_length(text) > LH_OPENAI_TOKENIZED_BYTES_MAX)
         return refuse_size(key, body->error);
     lh_error cause = {.status = LH_OK};
@@ -137,9 +136,19 @@ static bool tokenize_chat(const lh_openai_service *service, json_t *body, lh_tok
     return parsed;
 }
 
-bool lh_openai_tokenize(const lh_openai_service *service, json_t *body, lh_text_buffer *reply,
-                        lh_openai_error *error) {
-    const lh_body_reader reader = {body, "", error};
+/* What is asked of the body that has one of the three is drawn of all. */
+static void draw_texts(const lh_body_reader *body) {
+    static const char *const keys[] = {"prompt", "content"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        lh_body_typed(body, keys[i], "string", "a string");
+    lh_body_typed(body, "messages", "array", "a list of at least one message");
+    lh_body_bool(body, "add_special");
+    lh_body_bool(body, "add_special_tokens");
+}
+
+bool lh_openai_tokenize(const lh_openai_service *service, const lh_openai_limits *limits,
+                        json_t *body, lh_text_buffer *reply, lh_openai_error *error) {
+    const lh_body_reader reader = {body, "", error, limits->sketch};
     bool is_llama = lh_body_field(&reader, "content");
     lh_tokens tokens = {0};
     answer_shape shape = {.has_counts = !is_llama,
@@ -147,7 +156,8 @@ bool lh_openai_tokenize(const lh_openai_service *service, json_t *body, lh_text_
                           .has_pieces = lh_body_bool(&reader, "with_pieces")};
     bool adds_bos = is_llama ? lh_body_bool(&reader, "add_special")
                              : lh_body_bool_or(&reader, "add_special_tokens", true);
-    lh_openai_check_model(&reader, &service->config.limits);
+    lh_openai_check_model(&reader, limits);
+    draw_texts(&reader);
     bool made =
         !error->status && (lh_body_field(&reader, "messages")
                                ? tokenize_chat(service, body, &tokens, error)
@@ -184,16 +194,14 @@ static bool append_text(const lh_served_model *model, const lh_body_reader *body
     return !status || lh_openai_refuse_status(body->error, status);
 }
 
-bool lh_openai_detokenize(const lh_openai_service *service, const json_t *body,
-                          lh_text_buffer *reply, lh_openai_error *error) {
-    const lh_body_reader reader = {body, "", error};
+bool lh_openai_detokenize(const lh_openai_service *service, const lh_openai_limits *limits,
+                          const json_t *body, lh_text_buffer *reply, lh_openai_error *error) {
+    const lh_body_reader reader = {body, "", error, limits->sketch};
     lh_text_buffer text = {0};
-    lh_openai_check_model(&reader, &service->config.limits);
-    const json_t *list = lh_body_field(&reader, "tokens");
+    lh_openai_check_model(&reader, limits);
+    const json_t *list = lh_body_typed(&reader, "tokens", "array", "a list of token ids");
     if (!list)
         lh_body_refuse(&reader, "tokens", "missing_required_parameter", "is missing.");
-    else if (!json_is_array(list))
-        lh_body_refuse(&reader, "tokens", "invalid_type", "must be a list of token ids.");
     bool made = !error->status && append_text(service->model, &reader, list, &text);
     if (made) {
         json_t *shown = lh_json_text(text.bytes, text.length);

@@ -12,10 +12,10 @@
 #define LH_OPENAI_DETOKENIZED_BYTES_MAX (16u << 20)
 
 /* {"prompt"} or {"messages"} as vLLM has them, {"content"} as llama.cpp has it. Takes the body. */
-bool lh_openai_tokenize(const lh_openai_service *service, json_t *body, lh_text_buffer *reply,
-                        lh_openai_error *error);
+bool lh_openai_tokenize(const lh_openai_service *service, const lh_openai_limits *limits,
+                        json_t *body, lh_text_buffer *reply, lh_openai_error *error);
 /* {"tokens"}; the answer has the text under both dialects' names. Does not take the body. */
-bool lh_openai_detokenize(const lh_openai_service *service, const json_t *body,
-                          lh_text_buffer *reply, lh_openai_error *error);
+bool lh_openai_detokenize(const lh_openai_service *service, const lh_openai_limits *limits,
+                          const json_t *body, lh_text_buffer *reply, lh_openai_error *error);
 /* NULL: no memory. */
 json_t *lh_openai_tokenizer_json(const lh_served_model *model);

@@ -47,7 +47,8 @@ static json_t *call_form(const json_t *function, bool is_bound, const lh_tool_fo
                          const lh_tokenizer *tokenizer) {
     const char *name = json_string_value(json_object_get(function, "name"));
     char middle[64] = "";
-    bool is_named = format->body == LH_TOOL_BODY_NAMED;
+    const lh_tool_writing *writing = &format->writing;
+    bool is_named = format->body != LH_TOOL_BODY_OBJECT;
     if (!is_named)
         snprintf(middle, sizeof middle, "\", \"%s\": ", format->arguments_key);
     json_t *begin = is_named ? parts_of_three(tokenizer, name, format->writing.separator, "")
@@ -55,7 +56,15 @@ static json_t *call_form(const json_t *function, bool is_bound, const lh_tool_fo
     json_t *form = lh_json_set(json_object(), "name", json_string(name));
     form = lh_json_set(form, "begin", begin);
     form = lh_json_set(form, "schema", schema_of(function, is_bound));
-    return lh_json_set(form, "end", lh_openai_mark_parts(tokenizer, is_named ? "" : "}"));
+    if (format->body == LH_TOOL_BODY_PARAMETERS)
+        form = lh_json_set(form, "parameters",
+                           json_pack("{s:s, s:s, s:s, s:s}", "open", format->parameter_open,
+                                     "separator", writing->separator, "close",
+                                     format->parameter_close, "end", writing->parameter_end));
+    return lh_json_set(form, "end",
+                       lh_openai_mark_parts(tokenizer, !is_named      ? "}"
+                                                       : writing->end ? writing->end
+                                                                      : ""));
 }
 
 static bool is_callable(const lh_openai_tools *tools, const json_t *function) {

@@ -47,7 +47,8 @@ static void check_tool(const lh_body_reader *body, const lh_openai_tool_words *w
                        const json_t *value) {
     char path[48];
     snprintf(path, sizeof path, "tools[%zu]", index);
-    const lh_body_reader function = {function_of(body, words, value, path), path, body->error};
+    const lh_body_reader function = {function_of(body, words, value, path), path, body->error,
+                                     NULL};
     if (body->error->status)
         return;
     lh_openai_tool_name(&function);
@@ -67,9 +68,7 @@ static bool has_tool(const json_t *list, const char *name) {
 
 static void check_list(const lh_body_reader *body, const lh_openai_tool_words *words,
                        const json_t *list) {
-    if (list && !json_is_array(list))
-        lh_body_refuse(body, "tools", "invalid_type", "must be a list.");
-    else if (json_array_size(list) > TOOLS_MAX)
+    if (json_array_size(list) > TOOLS_MAX)
         lh_body_refuse(body, "tools", "array_above_max_length", "may hold at most %d tools.",
                        TOOLS_MAX);
     for (size_t i = 0; i < json_array_size(list) && !body->error->status; i++)
@@ -92,7 +91,7 @@ static json_t *as_chat_has_it(const json_t *tool, const lh_openai_tool_words *wo
 
 const json_t *lh_openai_tools_read(const lh_body_reader *body, const lh_openai_tool_words *words,
                                    json_t *made) {
-    const json_t *list = lh_body_field(body, "tools");
+    const json_t *list = lh_body_typed(body, "tools", "array", "a list");
     check_list(body, words, list);
     if (body->error->status || !list || words->inside)
         return body->error->status ? NULL : list;
@@ -131,16 +130,18 @@ void lh_openai_tools_choose_word(const lh_body_reader *body, const json_t *list,
                            NULL, tools);
 }
 
+static const char choice_words[] = "none, auto, required, or an object of type \"function\"";
+
 static void read_named(const lh_body_reader *body, const json_t *choice, const json_t *list,
                        lh_openai_tools *tools) {
     const char *type = json_string_value(json_object_get(choice, "type"));
     if (!type || strcmp(type, "function") != 0) {
         lh_body_refuse(body, "tool_choice", type ? "unsupported_value" : "invalid_type",
-                       "must be none, auto, required, or an object of type \"function\".");
+                       "must be %s.", choice_words);
         return;
     }
     const lh_body_reader function = {json_object_get(choice, "function"), "tool_choice.function.",
-                                     body->error};
+                                     body->error, NULL};
     lh_openai_tools_choose(body, list, LH_TOOL_CHOICE_NAMED, lh_openai_tool_name(&function), tools);
 }
 
@@ -148,7 +149,7 @@ void lh_openai_tools_parse(const lh_body_reader *body, lh_openai_tools *tools) {
     static const lh_openai_tool_words words = {
         .inside = "function", .parameters = "parameters", .type = "function"};
     const json_t *list = lh_openai_tools_read(body, &words, NULL);
-    const json_t *choice = lh_body_field(body, "tool_choice");
+    const json_t *choice = lh_body_typed(body, "tool_choice", "string|object", choice_words);
     if (json_is_object(choice))
         read_named(body, choice, list, tools);
     else
@@ -174,7 +175,7 @@ static void check_call(const lh_body_reader *message, size_t index, const json_t
     if (!lh_body_object(&call, "function"))
         lh_body_refuse(&call, "function", "missing_required_parameter", "is missing.");
     snprintf(inner, sizeof inner, "%sfunction.", path);
-    const lh_body_reader function = {lh_body_field(&call, "function"), inner, message->error};
+    const lh_body_reader function = {lh_body_field(&call, "function"), inner, message->error, NULL};
     lh_openai_tool_name(&function);
     if (!lh_body_text(&function, "arguments", SIZE_MAX))
         lh_body_refuse(&function, "arguments", "missing_required_parameter",
@@ -182,10 +183,8 @@ static void check_call(const lh_body_reader *message, size_t index, const json_t
 }
 
 static void read_calls(const lh_body_reader *message, lh_chat_message *out) {
-    const json_t *calls = lh_body_field(message, "tool_calls");
-    if (calls && !json_is_array(calls))
-        lh_body_refuse(message, "tool_calls", "invalid_type", "must be a list.");
-    else if (json_array_size(calls) > LH_TOOL_CALLS_MAX)
+    const json_t *calls = lh_body_typed(message, "tool_calls", "array", "a list");
+    if (json_array_size(calls) > LH_TOOL_CALLS_MAX)
         lh_body_refuse(message, "tool_calls", "array_above_max_length",
                        "may hold at most %u calls.", LH_TOOL_CALLS_MAX);
     for (size_t i = 0; i < json_array_size(calls) && !message->error->status; i++)

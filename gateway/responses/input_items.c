@@ -94,7 +94,8 @@ static void read_item(const lh_body_reader *body, size_t index, const json_t *va
 }
 
 void lh_responses_input_read(const lh_body_reader *body, lh_openai_conversation *conversation) {
-    const json_t *input = lh_body_field(body, "input");
+    static const char words[] = "a string or a list of at least one item";
+    const json_t *input = lh_body_typed(body, "input", "string|array", words);
     if (json_is_string(input)) {
         lh_openai_conversation_say(conversation, "user", json_string_value(input),
                                    json_string_length(input));
@@ -103,8 +104,7 @@ void lh_responses_input_read(const lh_body_reader *body, lh_openai_conversation 
     if (!input)
         lh_body_refuse(body, "input", "missing_required_parameter", "is missing.");
     else if (json_array_size(input) == 0)
-        lh_body_refuse(body, "input", "invalid_type",
-                       "must be a string or a list of at least one item.");
+        lh_body_refuse(body, "input", "invalid_type", "must be %s.", words);
     for (size_t i = 0; i < json_array_size(input) && !body->error->status; i++)
         read_item(body, i, json_array_get(input, i), conversation);
     if (!body->error->status && conversation->request->message_count == 0)

@@ -10,14 +10,14 @@
 /* ---- Options ---- */
 
 static void read_text(const lh_body_reader *body, lh_openai_request *request) {
-    const lh_body_reader text = {lh_body_object(body, "text"), "text.", body->error};
+    const lh_body_reader text = lh_body_inside(body, "text", "text.");
     lh_openai_output_format_parse_flat(&text, "text.format", &request->format);
     lh_body_choice(&text, "verbosity", "low|medium|high");
 }
 
 /* A thought is told as it is: it needs no summary. */
 static void read_reasoning(const lh_body_reader *body, lh_openai_request *request) {
-    const lh_body_reader reasoning = {lh_body_object(body, "reasoning"), "reasoning.", body->error};
+    const lh_body_reader reasoning = lh_body_inside(body, "reasoning", "reasoning.");
     if (lh_body_choice(&reasoning, "effort", "none|minimal|low|medium|high|xhigh|max"))
         request->reasoning_effort = lh_body_field(&reasoning, "effort");
     lh_body_choice(&reasoning, "summary", "auto|concise|detailed");
@@ -34,12 +34,10 @@ static void read_truncation(const lh_body_reader *body) {
 /* Log probabilities are told where either field asks for them. Reasoning is told in plain text, so
  * its encrypted form may be asked for, and is null. */
 static void read_include(const lh_body_reader *body, lh_sampling *sampling) {
-    const json_t *list = lh_body_field(body, "include");
+    const json_t *list = lh_body_typed(body, "include", "array", "a list of strings");
     sampling->top_logprobs =
         (uint32_t)lh_body_integer(body, "top_logprobs", 0, LH_TOP_LOGPROBS_MAX, 0);
     sampling->want_logprob = sampling->top_logprobs > 0;
-    if (list && !json_is_array(list))
-        lh_body_refuse(body, "include", "invalid_type", "must be a list of strings.");
     for (size_t i = 0; i < json_array_size(list) && !body->error->status; i++) {
         const char *name = json_string_value(json_array_get(list, i));
         bool asks_logprobs = name && strcmp(name, "message.output_text.logprobs") == 0;
@@ -57,20 +55,22 @@ static void read_include(const lh_body_reader *body, lh_sampling *sampling) {
 
 /* ---- Tools ---- */
 
+static const char choice_words[] = "none, auto, required, or an object of type \"function\"";
+
 static void read_named(const lh_body_reader *body, const json_t *choice, const json_t *list,
                        lh_openai_tools *tools) {
-    const lh_body_reader function = {choice, "tool_choice.", body->error};
+    const lh_body_reader function = {choice, "tool_choice.", body->error, NULL};
     const char *type = lh_body_text(&function, "type", SIZE_MAX);
     if (!type || strcmp(type, "function") != 0)
         lh_body_refuse(body, "tool_choice", type ? "unsupported_value" : "invalid_type",
-                       "must be none, auto, required, or an object of type \"function\".");
+                       "must be %s.", choice_words);
     lh_openai_tools_choose(body, list, LH_TOOL_CHOICE_NAMED, lh_openai_tool_name(&function), tools);
 }
 
 static void read_tools(const lh_body_reader *body, lh_openai_request *request) {
     static const lh_openai_tool_words words = {.parameters = "parameters", .type = "function"};
     const json_t *list = lh_openai_tools_read(body, &words, request->made);
-    const json_t *choice = lh_body_field(body, "tool_choice");
+    const json_t *choice = lh_body_typed(body, "tool_choice", "string|object", choice_words);
     if (json_is_object(choice))
         read_named(body, choice, list, &request->tools);
     else
@@ -142,7 +142,7 @@ static void read_conversation(const lh_body_reader *body, lh_openai_conversation
 bool lh_responses_request_parse(json_t *body, lh_openai_endpoint endpoint,
                                 const lh_openai_limits *limits, lh_openai_request *request,
                                 lh_openai_error *error) {
-    const lh_body_reader reader = {body, "", error};
+    const lh_body_reader reader = {body, "", error, limits->sketch};
     lh_openai_conversation conversation;
     *request = (lh_openai_request){.endpoint = endpoint,
                                    .body = body,

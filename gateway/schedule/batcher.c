@@ -392,7 +392,7 @@ static void watch_prompt(lh_batcher *batcher, const lh_inflight_step *step, int6
     uint64_t number = lh_block_table_number(step->segments[0].block_table);
     /* What scores cost beside is not the plan's. */
     if (step->segment_count != 1 || step->step_class != LH_STEP_PREFILL || batcher->hop_limit > 0 ||
-        step->segments[0].scoring.rows > 0) {
+        step->segments[0].scoring.rows > 0 || step->segments[0].pooling.rows > 0) {
         batcher->alone_sequence = 0;
     } else if (step->segments[0].is_first) {
         batcher->alone_sequence = is_idle ? number : 0;

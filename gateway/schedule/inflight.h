@@ -26,7 +26,8 @@ typedef struct lh_inflight_segment {
     uint32_t first_position, rows;
     bool sample;
     lh_step_scoring scoring;
-    bool has_result, has_come; /* it draws or is scored; that is here */
+    lh_step_pooling pooling;
+    bool has_result, has_come; /* it draws, is scored or pooled; that is here */
     lh_kept_mask *mask;        /* of the draw; NULL: none */
     bool brings_mask;
     bool is_first; /* rows of its sequence since that got its pages */

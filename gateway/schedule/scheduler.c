@@ -42,6 +42,7 @@
 #include "gateway/schedule/finish_estimate.h"
 #include "gateway/schedule/inflight.h"
 #include "gateway/schedule/recovery.h"
+#include "gateway/schedule/result_check.h"
 #include "gateway/schedule/running_set.h"
 #include "gateway/schedule/sequence_index.h"
 #include "gateway/schedule/wait_queue.h"
@@ -495,62 +496,6 @@ uint32_t lh_scheduler_believed_us(const lh_scheduler *s, uint64_t step, double *
 
 /* ---- What comes back: tokens around the ring, and answers from the first hop ---- */
 
-/* Not NaN, and not above 0 by more than rounding. */
-static bool is_logprob(float value) {
-    return value < 1;
-}
-
-static bool are_plausible(const lh_scheduler *s, const lh_token_logprob *tops, uint32_t count) {
-    for (uint32_t i = 0; i < count; i++)
-        if (tops[i].token >= s->options.vocabulary || !is_logprob(tops[i].logprob))
-            return false;
-    return true;
-}
-
-/* sequence: NULL where nobody waits for it. */
-static bool is_draw_plausible(const lh_scheduler *s, const lh_sequence *sequence,
-                              const lh_sample_result *sample) {
-    uint32_t top_max = sequence ? sequence->request.sampling.top_logprobs : LH_TOP_LOGPROBS_MAX;
-    return sample->token < s->options.vocabulary && is_logprob(sample->logprob) &&
-           sample->top_count <= top_max &&
-           (!sequence || lh_guide_allows(&sequence->guide, sample->token)) &&
-           are_plausible(s, sample->top, sample->top_count);
-}
-
-static bool is_score_plausible(const lh_scheduler *s, const lh_step_scoring *scoring,
-                               const lh_token_score *score) {
-    return is_logprob(score->logprob) && score->rank >= 1 && score->rank <= s->options.vocabulary &&
-           score->top_count <= scoring->top && are_plausible(s, score->top, score->top_count);
-}
-
-/* Those of one sequence come in order, and all of them before its first token. */
-static bool are_scores_due(const lh_sequence *sequence, const lh_inflight_segment *segment) {
-    const lh_step_scoring *scoring = &segment->scoring;
-    const lh_sequence_request *request = &sequence->request;
-    uint32_t first = segment->first_position + scoring->first_row;
-    if (scoring->rows > 0 && first != sequence->scored)
-        return false;
-    return !segment->sample || !request->scores_prompt ||
-           sequence->scored + scoring->rows + 1 >= request->prompt_tokens;
-}
-
-static bool lacks_mask(const lh_inflight_segment *segment, const lh_step_result *result) {
-    return segment->mask && result->sample.token == LH_STEP_NO_TOKEN;
-}
-
-static bool is_plausible(const lh_scheduler *s, const lh_inflight_segment *segment,
-                         const lh_step_result *result) {
-    const lh_step_scoring *scoring = &segment->scoring;
-    const lh_sequence *sequence = segment->sequence;
-    if (result->score_count != scoring->rows || (sequence && !are_scores_due(sequence, segment)))
-        return false;
-    for (uint32_t i = 0; i < scoring->rows; i++)
-        if (!is_score_plausible(s, scoring, &result->scores[i]))
-            return false;
-    return !segment->sample || lacks_mask(segment, result) ||
-           is_draw_plausible(s, sequence, &result->sample);
-}
-
 static void emit_token(lh_scheduler *s, lh_sequence *sequence, const lh_step_result *result) {
     s->figures.tokens++;
     lh_share_charge(sequence->schedule.share, 1);
@@ -640,6 +585,28 @@ static void take_token(lh_scheduler *s, lh_sequence *sequence, const lh_step_res
         finish(s, sequence, LH_FINISH_LENGTH, 0);
 }
 
+/* Some rows of what is pooled; its last one is the end. */
+static void take_pooled(lh_scheduler *s, const lh_inflight_segment *segment,
+                        const lh_step_result *result, int64_t now_us) {
+    lh_sequence *sequence = segment->sequence;
+    lh_error error;
+    if (lh_sequence_add_pooled(sequence, segment->pooling.rows, result->pooled,
+                               result->pooled_count, &error) != LH_OK) {
+        fail(s, sequence, error.status, error.message);
+        return;
+    }
+    if (result->position < sequence->request.prompt_tokens)
+        return;
+    assert(sequence->schedule.state == LH_SEQUENCE_SAMPLING);
+    lh_batcher_note_first_token(s->batcher, sequence, now_us);
+    emit(s, sequence,
+         &(lh_sequence_event){.kind = LH_SEQUENCE_POOLED,
+                              .pooled_count = sequence->pooled_count,
+                              .pooled = sequence->pooled,
+                              .cached_tokens = sequence->kv.cached_tokens});
+    finish(s, sequence, LH_FINISH_LENGTH, 0);
+}
+
 static lh_status take_result(lh_scheduler *s, lh_inflight_step *step, const lh_step_result *result,
                              int64_t now_us, lh_error *error) {
     lh_inflight_segment *segment = step ? lh_inflight_step_awaits(step, result) : NULL;
@@ -647,7 +614,7 @@ static lh_status take_result(lh_scheduler *s, lh_inflight_step *step, const lh_s
         s->figures.results_ignored++;
         return LH_OK;
     }
-    if (!is_plausible(s, segment, result)) {
+    if (!lh_result_is_plausible(segment, result, s->options.vocabulary, s->options.width)) {
         lh_recovery_report_fault(&s->recovery, true,
                                  "the last worker sent an impossible token for step %llu",
                                  (unsigned long long)step->step);
@@ -656,7 +623,9 @@ static lh_status take_result(lh_scheduler *s, lh_inflight_step *step, const lh_s
     lh_inflight_step_note_result(step, segment);
     if (segment->sequence && segment->scoring.rows > 0)
         emit_scores(s, segment->sequence, result);
-    if (lacks_mask(segment, result))
+    if (segment->sequence && segment->pooling.rows > 0)
+        take_pooled(s, segment, result, now_us);
+    else if (lh_result_lacks_mask(segment, result))
         draw_again(s, segment);
     else if (segment->sequence && segment->sample)
         take_token(s, segment->sequence, result, now_us);

@@ -91,11 +91,22 @@ static lh_status begin_guide(lh_sequence *sequence, const lh_sequence_request *r
     return status == LH_OK ? lh_guide_find_mask(&sequence->guide, error) : status;
 }
 
-lh_status lh_sequence_create(const lh_sequence_request *request, uint64_t handle, uint32_t context,
+/* What a causal model makes of the first token knows of no other: the rest need not be computed. */
+static lh_sequence_request cut_to_first(const lh_sequence_request *request) {
+    lh_sequence_request cut = *request;
+    if (cut.pooling == LH_POOLING_FIRST) {
+        cut.prompt_tokens = 1;
+        cut.pooling = LH_POOLING_LAST;
+    }
+    return cut;
+}
+
+lh_status lh_sequence_create(const lh_sequence_request *asked, uint64_t handle, uint32_t context,
                              lh_sequence **sequence, lh_error *error) {
-    lh_status status = lh_sequence_request_check(request, context, error);
+    lh_status status = lh_sequence_request_check(asked, context, error);
     if (status != LH_OK)
         return status;
+    const lh_sequence_request cut = cut_to_first(asked), *request = &cut;
     lh_sequence *s = calloc(1, sizeof *s);
     if (!s)
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for a sequence");
@@ -122,6 +133,7 @@ void lh_sequence_destroy(lh_sequence *sequence) {
     lh_guide_reset(&sequence->guide);
     lh_token_counts_destroy(sequence->token_counts);
     free(sequence->biases);
+    free(sequence->pooled);
     free(sequence->history);
     free(sequence);
 }
@@ -167,9 +179,36 @@ lh_step_scoring lh_sequence_scoring(const lh_sequence *sequence, uint32_t rows) 
                              .next_token = to == end ? sequence->history[end] : LH_STEP_NO_TOKEN};
 }
 
+lh_step_pooling lh_sequence_pooling(const lh_sequence *sequence, uint32_t rows) {
+    const lh_sequence_request *request = &sequence->request;
+    uint32_t first = sequence->kv.computed;
+    uint32_t begin =
+        request->pooling == LH_POOLING_LAST ? request->prompt_tokens - 1 : sequence->scored;
+    uint32_t from = lh_max_u32(first, begin), to = lh_min_u32(first + rows, request->prompt_tokens);
+    if (request->pooling == LH_POOLING_NONE || from >= to)
+        return (lh_step_pooling){0};
+    return (lh_step_pooling){.first_row = from - first, .rows = to - from};
+}
+
+lh_status lh_sequence_add_pooled(lh_sequence *sequence, uint32_t rows, const int64_t *sums,
+                                 uint32_t count, lh_error *error) {
+    if (!sequence->pooled)
+        sequence->pooled = calloc(count, sizeof *sequence->pooled);
+    if (!sequence->pooled)
+        return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for %u columns", count);
+    assert(sequence->pooled_count == 0 || sequence->pooled_count == count);
+    sequence->pooled_count = count;
+    for (uint32_t i = 0; i < count; i++)
+        sequence->pooled[i] += sums[i];
+    sequence->scored += rows;
+    return LH_OK;
+}
+
 bool lh_sequence_is_scored(const lh_sequence *sequence) {
-    return !sequence->request.scores_prompt ||
-           sequence->scored + 1 >= sequence->request.prompt_tokens;
+    const lh_sequence_request *request = &sequence->request;
+    bool is_scored = !request->scores_prompt || sequence->scored + 1 >= request->prompt_tokens;
+    return is_scored &&
+           (request->pooling != LH_POOLING_MEAN || sequence->scored >= request->prompt_tokens);
 }
 
 void lh_sequence_append(lh_sequence *sequence, uint32_t token) {

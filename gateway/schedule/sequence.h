@@ -66,8 +66,11 @@ struct lh_sequence {
     uint32_t length;
     lh_token_counts *token_counts; /* NULL: no penalty is on */
     lh_guide guide;
-    uint32_t
-        scored; /* rows of the prompt whose scores its owner has been told, where it wants them */
+    /* rows of the prompt whose scores its owner has been told, where it wants them; or that have
+     * been added up */
+    uint32_t scored;
+    int64_t *pooled; /* [pooled_count]: the sum so far; NULL: none */
+    uint32_t pooled_count;
     uint32_t told; /* tokens of the history that its owner knows: the prompt, and by events */
     lh_sequence_schedule schedule;
     lh_sequence_kv kv;
@@ -77,7 +80,7 @@ struct lh_sequence {
 /* Copies the request. What the answer must begin with is in the history at once: one token at least
  * is left to be drawn. LH_ERR_INVALID (empty prompt, max_tokens 0 ...), LH_ERR_LIMIT (too many stop
  * tokens or biases, over `context`; the grammar's), LH_ERR_NO_MEMORY. */
-lh_status lh_sequence_create(const lh_sequence_request *request, uint64_t handle, uint32_t context,
+lh_status lh_sequence_create(const lh_sequence_request *asked, uint64_t handle, uint32_t context,
                              lh_sequence **sequence, lh_error *error);
 /* NULL is allowed. */
 void lh_sequence_destroy(lh_sequence *sequence);
@@ -90,7 +93,12 @@ uint32_t lh_sequence_pending(const lh_sequence *sequence);
 lh_sampling lh_sequence_sampling(const lh_sequence *sequence);
 /* Of its next `rows`, those that are to be scored. */
 lh_step_scoring lh_sequence_scoring(const lh_sequence *sequence, uint32_t rows);
-/* Whether its owner lacks no score of the prompt: till then every row has to be computed. */
+/* The same that are to be pooled. */
+lh_step_pooling lh_sequence_pooling(const lh_sequence *sequence, uint32_t rows);
+/* Adds what these rows of it have come to. LH_ERR_NO_MEMORY. */
+lh_status lh_sequence_add_pooled(lh_sequence *sequence, uint32_t rows, const int64_t *sums,
+                                 uint32_t count, lh_error *error);
+/* Whether its owner lacks nothing of each row of the prompt: till then all have to be computed. */
 bool lh_sequence_is_scored(const lh_sequence *sequence);
 /* Appends a sampled token; fewer than max_tokens have been. The grammar allows it. */
 void lh_sequence_append(lh_sequence *sequence, uint32_t token);

@@ -13,7 +13,13 @@ lh_status lh_sequence_request_check(const lh_sequence_request *request, uint32_t
                                     lh_error *error) {
     if (request->prompt_tokens == 0)
         return lh_fail(error, LH_ERR_INVALID, "the prompt is empty");
-    if (request->max_tokens == 0 && !request->scores_prompt)
+    bool is_pooled = request->pooling != LH_POOLING_NONE;
+    if (is_pooled && (request->max_tokens > 0 || request->scores_prompt || request->constraint))
+        return lh_fail(error, LH_ERR_INVALID, "what is pooled generates nothing");
+    if (is_pooled && request->prompt_tokens > LH_POOLED_ROWS_MAX)
+        return lh_fail(error, LH_ERR_LIMIT, "pooling is possible up to %u tokens",
+                       LH_POOLED_ROWS_MAX);
+    if (request->max_tokens == 0 && !request->scores_prompt && !is_pooled)
         return lh_fail(error, LH_ERR_INVALID, "max_tokens must be at least 1");
     if ((uint64_t)request->prompt_tokens + request->max_tokens > context)
         return lh_fail(error, LH_ERR_LIMIT,

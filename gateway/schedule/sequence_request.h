@@ -22,6 +22,8 @@ typedef enum lh_sequence_event_kind {
     /* what some of the prompt's tokens were worth; all of them come, in order and each once, before
      * the first LH_SEQUENCE_TOKEN, or the end */
     LH_SEQUENCE_SCORES,
+    /* what the prompt's hidden states add up to; comes before the end */
+    LH_SEQUENCE_POOLED,
     LH_SEQUENCE_FINISHED, /* the last event of the sequence */
     LH_SEQUENCE_FAILED    /* the last event of the sequence: status and message */
 } lh_sequence_event_kind;
@@ -41,6 +43,9 @@ typedef struct lh_sequence_event {
     uint64_t digest;
     uint32_t score_count;         /* SCORES */
     const lh_token_score *scores; /* valid during the call */
+    uint32_t pooled_count;        /* POOLED: the model's width */
+    /* [pooled_count], in units of 2^-LH_POOLED_UNIT_BITS; valid during the call */
+    const int64_t *pooled;
     lh_finish_reason reason;
     /* TOKEN, FINISHED: how many of the prompt's tokens came from the prefix cache */
     uint32_t cached_tokens;
@@ -56,6 +61,14 @@ static inline bool lh_sequence_event_is_last(const lh_sequence_event *event) {
 
 typedef void lh_sequence_on_event(void *context, const lh_sequence_event *event);
 
+/* Of which rows of a prompt the hidden state is wanted, after the final norm. */
+typedef enum lh_pooling {
+    LH_POOLING_NONE,
+    LH_POOLING_MEAN, /* of all, added up: they are computed, not taken from the prefix cache */
+    LH_POOLING_FIRST,
+    LH_POOLING_LAST
+} lh_pooling;
+
 /* One sequence: a request with n choices submits n of them. */
 typedef struct lh_sequence_request {
     const uint32_t *prompt; /* [prompt_tokens], > 0; copied */
@@ -70,6 +83,7 @@ typedef struct lh_sequence_request {
      * with so many of the best. The rows for it are computed, not taken from the prefix cache. */
     bool scores_prompt;
     uint32_t prompt_tops;
+    lh_pooling pooling; /* nothing is generated then, and max_tokens is 0 */
     /* What the tokens have to make up; the sequence holds a reference of its own. The tokens that
      * end the grammar are to be among the stop tokens. NULL: anything. */
     lh_constraint *constraint;
@@ -87,8 +101,9 @@ typedef struct lh_sequence_request {
     void *context;
 } lh_sequence_request;
 
-/* LH_ERR_INVALID: empty prompt, or max_tokens 0. LH_ERR_LIMIT: too many stop tokens, biases or
- * candidates, or more tokens than `context` or than penalties allow. */
+/* LH_ERR_INVALID: empty prompt, max_tokens 0 where nothing is told of the prompt, or not 0 where it
+ * is pooled. LH_ERR_LIMIT: too many stop tokens, biases or candidates, or more tokens than
+ * `context`, penalties or pooling allow. */
 lh_status lh_sequence_request_check(const lh_sequence_request *request, uint32_t context,
                                     lh_error *error);
 /* Whether the sampler has to be told how often each token has occurred. */

@@ -37,7 +37,7 @@ void lh_step_builder_begin(lh_step_builder *builder, lh_inflight_step *step,
     assert(row_limit <= builder->rows_max && step->step == 0);
     builder->step = step;
     builder->row_limit = row_limit;
-    builder->sampling_entries = builder->new_mask_count = 0;
+    builder->sampling_entries = builder->new_mask_count = builder->pooled = 0;
     builder->is_traced = false;
     step->step_class = step_class;
 }
@@ -110,7 +110,9 @@ void lh_step_builder_add_mask_drops(lh_step_builder *builder) {
 uint32_t lh_step_builder_room(const lh_step_builder *builder, const lh_sequence *sequence) {
     const lh_inflight_step *step = builder->step;
     uint32_t rows = builder->row_limit - step->rows, pending = lh_sequence_pending(sequence);
-    if (step->segment_count == builder->segments_max)
+    bool has_sums =
+        sequence->request.pooling == LH_POOLING_NONE || builder->pooled < LH_STEP_POOLED_MAX;
+    if (step->segment_count == builder->segments_max || !has_sums)
         return 0;
     if (rows < pending)
         return rows;
@@ -125,18 +127,19 @@ void lh_step_builder_add(lh_step_builder *builder, lh_sequence *sequence, uint32
     assert(rows > 0 && rows <= lh_sequence_pending(sequence));
     assert(rows <= builder->row_limit - step->rows && lh_step_builder_may_join(builder, sequence));
     assert(step->segment_count < builder->segments_max);
-    bool sample = rows == lh_sequence_pending(sequence);
+    bool sample =
+        sequence->request.pooling == LH_POOLING_NONE && rows == lh_sequence_pending(sequence);
     uint32_t first_position = sequence->kv.computed;
     const lh_step_scoring scoring = lh_sequence_scoring(sequence, rows);
-    step->segments[step->segment_count] =
-        (lh_inflight_segment){.sequence = sequence,
-                              .block_table = sequence->kv.table,
-                              .first_position = first_position,
-                              .rows = rows,
-                              .sample = sample,
-                              .scoring = scoring,
-                              .has_result = sample || scoring.rows > 0,
-                              .is_first = !sequence->kv.is_begun};
+    const lh_step_pooling pooling = lh_sequence_pooling(sequence, rows);
+    step->segments[step->segment_count] = (lh_inflight_segment){.sequence = sequence,
+                                                                .block_table = sequence->kv.table,
+                                                                .first_position = first_position,
+                                                                .rows = rows,
+                                                                .sample = sample,
+                                                                .scoring = scoring,
+                                                                .pooling = pooling,
+                                                                .is_first = !sequence->kv.is_begun};
     lh_block_table *source = lh_sequence_kv_send(&sequence->kv, builder->store, sequence->history,
                                                  rows, step->step_class);
     step->segments[step->segment_count].source = source;
@@ -146,8 +149,11 @@ void lh_step_builder_add(lh_step_builder *builder, lh_sequence *sequence, uint32
                                  .rows = rows,
                                  .sample = sample,
                                  .scoring = scoring,
+                                 .pooling = pooling,
                                  .forks = source,
                                  .source = source ? lh_block_table_number(source) : 0};
+    step->segments[step->segment_count - 1].has_result = lh_step_segment_has_result(segment);
+    builder->pooled += pooling.rows > 0;
     builder->is_traced |= sequence->request.trace != 0;
     if (sample) {
         segment->sampling = lh_sequence_sampling(sequence);

@@ -12,7 +12,8 @@ typedef struct lh_step_builder {
     lh_mask_ledger *masks;
     uint32_t rows_max, segments_max, row_limit;
     size_t sampling_entries;
-    bool is_traced; /* a row is of a traced request */
+    uint32_t pooled; /* segments that are */
+    bool is_traced;  /* a row is of a traced request */
     lh_inflight_step *step;
     uint32_t *tokens;
     lh_step_segment *segments;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "gateway/text/chat_template.h"
+#include "gateway/text/model_pooling.h"
 #include "gateway/text/sampling_defaults.h"
 #include "gateway/text/tokenizer.h"
 
@@ -10,7 +11,8 @@ typedef struct lh_served_model {
     const char *aliases;     /* further names, as model_aliases.h has them; NULL: none */
     const char *fingerprint; /* "fp_" and 16 hex: build, model digest and numeric mode */
     int64_t created;         /* Unix seconds: the file's modification time */
-    uint32_t context, vocabulary;
+    uint32_t context, vocabulary, width;
+    lh_model_pooling pooling;
     lh_sampling_defaults sampling; /* of requests that do not say */
     const lh_tokenizer *tokenizer;
     /* NULL: the file has none that we know, and chat_refusal says why */

@@ -3,6 +3,7 @@
  * JSON itself. */
 #include "common/json/json_object.h"
 #include "gateway/anthropic/message_request.h"
+#include "gateway/openai/embeddings.h"
 #include "gateway/openai/request.h"
 #include "gateway/responses/responses_request.h"
 
@@ -90,6 +91,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     try_endpoint(body, LH_OPENAI_COMPLETIONS, lh_openai_request_parse);
     try_endpoint(body, LH_OPENAI_RESPONSES, lh_responses_request_parse);
     try_endpoint(body, LH_OPENAI_MESSAGES, lh_anthropic_request_parse);
+    try_endpoint(body, LH_OPENAI_EMBEDDINGS, lh_openai_embeddings.parse);
     json_decref(body);
     return 0;
 }

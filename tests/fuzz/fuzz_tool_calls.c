@@ -14,16 +14,31 @@ static void require(bool holds) {
 /* Names and arguments of all calls, in a text of their own. */
 typedef struct outcome {
     lh_text_buffer text, calls;
+    size_t begun; /* where the arguments of the last call begin in `calls` */
 } outcome;
 
-static void note(lh_tool_call_parser *parser, lh_text_buffer *calls) {
+/* Another call follows: what was made of parameters that are no JSON is an object. */
+static void check_made(const lh_tool_call_parser *parser, const outcome *out) {
+    if (parser->format->body != LH_TOOL_BODY_PARAMETERS || out->calls.length == 0)
+        return;
+    json_t *object = json_loadb(out->calls.bytes + out->begun, out->calls.length - out->begun,
+                                JSON_ALLOW_NUL, NULL);
+    require(json_is_object(object));
+    json_decref(object);
+}
+
+static void note(lh_tool_call_parser *parser, outcome *out) {
+    lh_text_buffer *calls = &out->calls;
     for (size_t i = 0; i < parser->delta_count; i++) {
         const lh_tool_call_delta *delta = &parser->deltas[i];
         char head[LH_TOOL_NAME_BYTES_MAX + 32];
         int length =
             delta->begins ? snprintf(head, sizeof head, "\n%u %s ", delta->index, delta->name) : 0;
+        if (delta->begins)
+            check_made(parser, out);
         require(delta->begins ? delta->name[0] && delta->id[0] : !delta->name[0]);
         require(lh_text_buffer_append(calls, head, (size_t)length, NULL) == LH_OK);
+        out->begun = delta->begins ? calls->length : out->begun;
         if (delta->arguments_length)
             require(lh_text_buffer_append(calls, parser->arguments.bytes + delta->arguments_at,
                                           delta->arguments_length, NULL) == LH_OK);
@@ -38,10 +53,10 @@ static outcome parse(const lh_tool_format *format, const char *bytes, size_t len
     for (size_t at = 0; at < length; at += piece) {
         size_t take = length - at < piece ? length - at : piece;
         require(lh_tool_call_parser_push(&parser, bytes + at, take, &out.text, NULL) == LH_OK);
-        note(&parser, &out.calls);
+        note(&parser, &out);
     }
     require(lh_tool_call_parser_finish(&parser, &out.text, NULL) == LH_OK);
-    note(&parser, &out.calls);
+    note(&parser, &out);
     require(parser.count <= 3);
     lh_tool_call_parser_reset(&parser);
     return out;
@@ -67,6 +82,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length) {
         "<|start_header_id|> \"parameters\": ",
         "<｜tool▁calls▁begin｜> ```json",
         "<｜tool▁calls▁begin｜><｜tool▁sep｜>",
+        "<tool_call> <function=f> <parameter=a>",
     };
     if (length < 2)
         return 0;

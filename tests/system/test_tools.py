@@ -7,8 +7,10 @@ import sys
 import tempfile
 import unittest
 
+import jsonschema
 import openai
 
+from fleet import Fleet
 from programs import run_tests
 from raw_http import ask
 from test_http_raw import Gateway
@@ -33,11 +35,13 @@ def call(name, arguments):
 
 
 class Tools(unittest.TestCase):
+    template = TEMPLATE
+
     @classmethod
     def setUpClass(cls):
         folder = cls.enterClassContext(tempfile.TemporaryDirectory(prefix="longhaul-tools-"))
         path = pathlib.Path(folder) / "template.jinja"
-        path.write_text(TEMPLATE)
+        path.write_text(cls.template)
         cls.gateway = Gateway("--chat-template", str(path))
         cls.addClassCleanup(cls.gateway.stop)
         cls.client = cls.enterClassContext(openai.OpenAI(base_url=f"http://127.0.0.1:{cls.gateway.port}/v1", api_key="none", max_retries=0))
@@ -111,6 +115,91 @@ class Tools(unittest.TestCase):
         self.assertIn('assistant\n<tool_call>\n{"name": "weather", "arguments": {"city": "Berne"}}\n</tool_call><|im_end|>', prompt)
         self.assertIn("<|im_start|>tool\nyes<|im_end|>", prompt)
         self.assertNotIn("<tool>", ask(self.gateway.port, "POST", "/apply-template", {**body, "tool_choice": "none"}).json()["prompt"])
+
+
+CODER = """{%- for tool in tools or [] %}<tool>{{ tool.function | tojson }}</tool>
+{% endfor -%}
+{%- for message in messages -%}
+<|im_start|>{{ message.role }}
+{{ message.content or "" }}{% for call in message.tool_calls or [] %}
+<tool_call>
+<function={{ call.function.name }}>
+{% for name, value in call.function.arguments | items %}<parameter={{ name }}>
+{{ value | tojson if value is mapping or value is iterable and value is not string else value | string }}
+</parameter>
+{% endfor %}</function>
+</tool_call>{% endfor %}<|im_end|>
+{% endfor -%}
+{%- if add_generation_prompt %}<|im_start|>assistant
+{% endif %}"""
+
+BOOKING = {"type": "function", "function": {"name": "book", "strict": True, "parameters": {
+    "type": "object", "additionalProperties": False, "required": ["city", "nights", "sky"], "properties": {
+        "city": {"type": "string", "enum": ["Berne", "12"]}, "nights": {"type": "integer", "minimum": 1, "maximum": 30}, "sky": {"enum": ["clear", "grey"]},
+        "tags": {"type": "array", "items": {"type": "string", "maxLength": 8}, "maxItems": 3}, "breakfast": {"type": "boolean"}}}}}
+
+
+def written(name, **parameters):
+    inside = "".join(f"<parameter={key}>\n{value}\n</parameter>\n" for key, value in parameters.items())
+    return f"<tool_call>\n<function={name}>\n{inside}</function>\n</tool_call>"
+
+
+class WrittenParameters(Tools):
+    """Qwen3-Coder's format: parameters between marks, of which the schema says what is a text."""
+
+    template = CODER
+
+    def test_calls_are_told_apart(self):
+        self.check(written("weather", city="Berne"), None, [("weather", {"city": "Berne"})])
+        self.check("Let me see.\n" + written("weather", city="12") + "\n" + written("weather", city='a "b" <c>'), "Let me see.",
+                   [("weather", {"city": "12"}), ("weather", {"city": 'a "b" <c>'})])
+        self.check(written("book", nights=3, breakfast="True", tags='["a"]', other="x"), None,
+                   [("book", {"nights": 3, "breakfast": True, "tags": ["a"], "other": "x"})], tools=[BOOKING])
+        self.check("It rains.", "It rains.", [], finish="stop")
+
+    def test_one_call_where_one_is_wanted(self):
+        said = written("weather", city="a") + written("weather", city="b")
+        self.check(said, None, [("weather", {"city": "a"})], parallel_tool_calls=False)
+
+    def test_a_named_function_is_called_once(self):
+        said = written("weather", city="a") + "\n" + written("weather", city="b")
+        named = {"type": "function", "function": {"name": "weather"}}
+        self.check(said, None, [("weather", {"city": "a"})], tool_choice=named)
+
+    def test_what_is_cut_off_says_so(self):
+        said = written("weather", city="Berne")
+        answer = self.ask(said, max_tokens=said.index("</function>")).choices[0]
+        self.assertEqual((answer.finish_reason, answer.message.tool_calls[0].function.arguments), ("length", '{"city": "Berne"'))
+
+    def test_the_conversation_goes_on(self):
+        first = self.ask(written("weather", city="Berne")).choices[0].message
+        messages = [{"role": "user", "content": "Rain?"}, first.model_dump(exclude_none=True)]
+        prompt = ask(self.gateway.port, "POST", "/apply-template", {"messages": messages, "tools": [WEATHER]}).json()["prompt"]
+        self.assertIn(written("weather", city="Berne"), prompt)
+
+
+class RealModel(unittest.TestCase):
+    """SmolLM2 at a temperature of 1.5, told to call in Qwen3-Coder's format: what ends has the schema's form."""
+
+    def test_forced_calls_hold_to_their_schema(self):
+        with tempfile.TemporaryDirectory(prefix="longhaul-tools-") as folder:
+            path = pathlib.Path(folder) / "template.jinja"
+            path.write_text(CODER)
+            with Fleet(2, gateway_flags=["--chat-template", str(path)]) as fleet:
+                ended = 0
+                for seed in range(12):
+                    body = {"messages": [{"role": "user", "content": "A room in Berne."}], "tools": [BOOKING], "tool_choice": "required",
+                            "parallel_tool_calls": False, "temperature": 1.5, "seed": seed, "max_tokens": 200}
+                    choice = ask(fleet.port, "POST", "/v1/chat/completions", body).json()["choices"][0]
+                    if choice["finish_reason"] == "tool_calls":
+                        (one,) = choice["message"]["tool_calls"]
+                        jsonschema.validate(json.loads(one["function"]["arguments"]), BOOKING["function"]["parameters"])
+                        ended += 1
+                self.assertGreater(ended, 4)
+                refused = {**BOOKING["function"], "parameters": {"type": "object", "properties": {"a": {"type": "string", "pattern": "x"}}}}
+                reply = ask(fleet.port, "POST", "/v1/chat/completions", {**body, "tools": [{"type": "function", "function": refused}]})
+                self.assertEqual(reply.status, 400)
+                self.assertIn("'pattern'", reply.error()["message"])
 
 
 if __name__ == "__main__":

@@ -555,8 +555,8 @@ class Model:
         gain = self.vector(norm, a)
         return a.product(x, matrix, h) if gain is None else a.norm_add(h, a.product(x, matrix), gain, self.epsilon)
 
-    def logits(self, tokens, arithmetic, wanted=slice(None)):
-        """tokens [rows] from position 0 -> [rows][vocabulary], of the wanted rows."""
+    def states(self, tokens, arithmetic):
+        """tokens [rows] from position 0 -> [rows][width], before the final norm."""
         a, rows = arithmetic, len(tokens)
         angles = {near: self.angles(rows, near) for near in (False, True)}
         distance = np.arange(rows)[:, None] - np.arange(rows)
@@ -576,6 +576,19 @@ class Model:
                 continue
             x, matrix = self.feed_forward(a, layer, h)
             h = self.add(a, h, x, matrix, f"blk.{layer}.post_ffw_norm.weight")
+        return h
+
+    def embedding(self, tokens, arithmetic, wanted=slice(None)):
+        """The sum of the wanted rows' states after the final norm, of length 1."""
+        a, h = arithmetic, self.states(tokens, arithmetic)[wanted]
+        gain = self.vector("output_norm.weight", a)
+        values = (h * gain * a.norm(h, gain, self.epsilon)[1].reshape(-1, 1)).astype(np.float64)
+        total = np.rint(values * 2.0**24).astype(np.int64).sum(axis=0).astype(np.float64)
+        return (total / np.sqrt(np.dot(total, total))).astype(np.float32)
+
+    def logits(self, tokens, arithmetic, wanted=slice(None)):
+        """tokens [rows] from position 0 -> [rows][vocabulary], of the wanted rows."""
+        a, h = arithmetic, self.states(tokens, arithmetic)
         x, scale = a.norm(h[wanted], self.vector("output_norm.weight", a), self.epsilon)
         head = self.tensors.get("output.weight", self.tensors["token_embd.weight"])
         return a.product(x, head) * (scale * a.dtype(1 / float(self.get("logit_scale", 1.0))))

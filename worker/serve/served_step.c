@@ -139,6 +139,7 @@ static lh_status begin_compute(lh_served_step *step, const lh_step_manifest *man
                                                    .ends_here = step->ends_here},
                                          .decode = manifest->step_class == LH_STEP_DECODE,
                                          .encoding = (uint32_t)place->route.wire,
+                                         .width = place->route.width,
                                          .truncation_count = manifest->truncation_count,
                                          .truncations = manifest->truncations,
                                          .resyncs = resyncs,

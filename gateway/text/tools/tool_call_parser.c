@@ -3,6 +3,7 @@
 #include "gateway/text/tools/tool_call_parser.h"
 
 #include "common/base/growing_array.h"
+#include "gateway/text/tools/tool_parameter.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -24,6 +25,7 @@ void lh_tool_call_parser_reset(lh_tool_call_parser *parser) {
     lh_text_buffer_reset(&parser->raw);
     lh_text_buffer_reset(&parser->early);
     lh_text_buffer_reset(&parser->value);
+    lh_text_buffer_reset(&parser->parameter);
     lh_text_buffer_reset(&parser->arguments);
     free(parser->deltas);
 }
@@ -181,7 +183,9 @@ static lh_status begin(lh_tool_call_parser *parser) {
 /* What may be the end of the text, the first of them: a header, or the opening mark. */
 static const char *first_mark(const lh_tool_call_parser *parser, size_t *at, size_t *begun) {
     const lh_tool_format *format = parser->format;
-    const char *const marks[] = {format->open, format->headers[0], format->headers[1]};
+    /* Qwen3-Coder forgets the mark around a call at times. */
+    const char *bare = format->body == LH_TOOL_BODY_PARAMETERS ? format->call_open : NULL;
+    const char *const marks[] = {format->open, format->headers[0], format->headers[1], bare};
     const char *first = NULL;
     *at = parser->held.length;
     *begun = 0;
@@ -202,12 +206,14 @@ static lh_status read_text(lh_tool_call_parser *parser, lh_text_buffer *text, lh
         lh_status status = give(held, trimmed(held, at - begun), text, error);
         return status == LH_OK ? LH_AGAIN : status;
     }
-    bool is_header = mark != parser->format->open;
+    bool is_bare =
+        parser->format->body == LH_TOOL_BODY_PARAMETERS && mark == parser->format->call_open;
+    bool is_header = mark != parser->format->open && !is_bare;
     size_t before = trimmed(held, at);
     lh_status status = give(held, before, text, error);
     parser->has_called = parser->is_out = false;
     parser->stage = is_header ? LH_TOOL_CALL_HEADER : LH_TOOL_CALL_BETWEEN;
-    size_t length = at - before + strlen(mark);
+    size_t length = at - before + (is_bare ? 0 : strlen(mark));
     return status == LH_OK ? take(parser, length, error) : status;
 }
 
@@ -255,7 +261,7 @@ static lh_status leave_between(lh_tool_call_parser *parser, lh_text_buffer *text
     const lh_tool_format *format = parser->format;
     match closes = begins_with(&parser->held, format->close);
     match opens = begins_with(&parser->held, format->call_open);
-    bool is_named = format->body == LH_TOOL_BODY_NAMED;
+    bool is_named = format->body != LH_TOOL_BODY_OBJECT;
     if (closes == WHOLE_MATCH) {
         drop(&parser->held, strlen(format->close));
         parser->raw.length = 0;
@@ -301,7 +307,9 @@ static lh_status read_name(lh_tool_call_parser *parser, lh_text_buffer *text, lh
         return be_text(parser, text, error);
     lh_status status = take(parser, at + strlen(separator), error);
     parser->extent = (lh_json_extent){.depth = 0};
-    parser->stage = LH_TOOL_CALL_ARGUMENTS;
+    parser->parameter_count = 0;
+    parser->stage = parser->format->body == LH_TOOL_BODY_PARAMETERS ? LH_TOOL_CALL_PARAMETER
+                                                                    : LH_TOOL_CALL_ARGUMENTS;
     return status == LH_OK ? put_head(parser, error) : status;
 }
 
@@ -425,6 +433,94 @@ static lh_status read_arguments(lh_tool_call_parser *parser, lh_error *error) {
     return status;
 }
 
+/* ---- Parameters that are no JSON ---- */
+
+/* The call ends, with its own mark or with that around it, which is left. */
+static lh_status end_parameters(lh_tool_call_parser *parser, size_t mark, lh_error *error) {
+    drop(&parser->held, mark);
+    parser->stage = LH_TOOL_CALL_BETWEEN;
+    return parser->parameter_count > 0 ? put_arguments(parser, "}", 1, error)
+                                       : put_arguments(parser, "{}", 2, error);
+}
+
+/* Behind the mark of a parameter: its name. */
+static lh_status begin_parameter(lh_tool_call_parser *parser, lh_error *error) {
+    const lh_tool_format *format = parser->format;
+    lh_text_buffer *held = &parser->held;
+    size_t mark = strlen(format->parameter_open), end = find(held, format->separator);
+    if (end == held->length && end <= mark + KEY_BYTES_MAX)
+        return LH_AGAIN;
+    if (end > mark + KEY_BYTES_MAX) { /* it is none */
+        drop(held, mark);
+        return LH_OK;
+    }
+    drop(held, mark);
+    parser->parameter.length = 0;
+    lh_status status = give(held, end - mark, &parser->parameter, error);
+    drop(held, strlen(format->separator));
+    parser->stage = LH_TOOL_CALL_WRITTEN;
+    return status;
+}
+
+/* What is none of the marks is nobody's: the head of the call is out. */
+static lh_status read_parameter(lh_tool_call_parser *parser, lh_error *error) {
+    const lh_tool_format *format = parser->format;
+    const char *const marks[] = {format->parameter_open, format->call_close, format->close,
+                                 format->open, format->call_open};
+    bool is_partial = false;
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
+        match matched = begins_with(&parser->held, marks[i]);
+        is_partial |= matched == PARTIAL_MATCH;
+        if (matched == WHOLE_MATCH)
+            return i == 0 ? begin_parameter(parser, error)
+                          : end_parameters(parser, i == 1 ? strlen(marks[i]) : 0, error);
+    }
+    if (is_partial)
+        return LH_AGAIN;
+    drop(&parser->held, 1);
+    return LH_OK;
+}
+
+/* `{"name": value` of the first one, `, "name": value` of the others. */
+static lh_status put_parameter(lh_tool_call_parser *parser, const char *written, size_t length,
+                               lh_error *error) {
+    const lh_text_buffer *name = &parser->parameter;
+    const char *key = name->length ? name->bytes : "";
+    lh_text_buffer json = {0};
+    lh_status status = lh_text_buffer_append(&json, parser->parameter_count > 0 ? ", " : "{",
+                                             parser->parameter_count > 0 ? 2 : 1, error);
+    if (status == LH_OK)
+        status = lh_tool_parameter_quote(key, name->length, &json, error);
+    if (status == LH_OK)
+        status = lh_text_buffer_append(&json, ": ", 2, error);
+    if (status == LH_OK)
+        status = lh_tool_parameter_render(
+            lh_tool_parameter_find(parser->tools, parser->name, key, name->length), written, length,
+            &json, error);
+    if (status == LH_OK)
+        status = put_arguments(parser, json.bytes, json.length, error);
+    lh_text_buffer_reset(&json);
+    parser->parameter_count++;
+    return status;
+}
+
+/* All of it, since its type is known only from the whole; the line feeds at its ends are the
+ * format's. */
+static lh_status read_written(lh_tool_call_parser *parser, lh_error *error) {
+    lh_text_buffer *held = &parser->held;
+    size_t at = find(held, parser->format->parameter_close), begin = 0, end = at;
+    if (at == held->length)
+        return LH_AGAIN;
+    if (begin < end && held->bytes[begin] == '\n')
+        begin++;
+    if (begin < end && held->bytes[end - 1] == '\n')
+        end--;
+    lh_status status = put_parameter(parser, held->bytes + begin, end - begin, error);
+    drop(held, at + strlen(parser->format->parameter_close));
+    parser->stage = LH_TOOL_CALL_PARAMETER;
+    return status;
+}
+
 static lh_status turn(lh_tool_call_parser *parser) {
     drop(&parser->held, count_blank(&parser->held));
     if (parser->held.length > 0)
@@ -452,6 +548,10 @@ static lh_status advance(lh_tool_call_parser *parser, lh_text_buffer *text, lh_e
         return read_value(parser, text, error);
     case LH_TOOL_CALL_ARGUMENTS:
         return read_arguments(parser, error);
+    case LH_TOOL_CALL_PARAMETER:
+        return read_parameter(parser, error);
+    case LH_TOOL_CALL_WRITTEN:
+        return read_written(parser, error);
     case LH_TOOL_CALL_TURN:
         return turn(parser);
     case LH_TOOL_CALL_OVER:

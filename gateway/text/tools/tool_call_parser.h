@@ -1,6 +1,7 @@
 /* The calls of tools in what a model answers, told apart from its text while it comes: a call's id
  * and name as soon as both the name and the beginning of the arguments are known, then the
- * arguments piece by piece, as the model wrote them. What looks like a call and is none is text.
+ * arguments piece by piece, as the model wrote them
+ * (parameters that are no JSON one by one, made JSON). What looks like a call and is none is text.
  * Thread: its owner's. */
 #pragma once
 
@@ -10,6 +11,7 @@
 #include "gateway/text/tools/json_extent.h"
 #include "gateway/text/tools/tool_format.h"
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -35,12 +37,16 @@ typedef enum lh_tool_call_stage {
     LH_TOOL_CALL_KEY,       /* in an object, before a key, or behind a value */
     LH_TOOL_CALL_VALUE,     /* of the key */
     LH_TOOL_CALL_ARGUMENTS, /* of a call whose head is out */
+    LH_TOOL_CALL_PARAMETER, /* the same: before the mark of one, or behind one */
+    LH_TOOL_CALL_WRITTEN,   /* the value of a parameter, as it was written */
     LH_TOOL_CALL_TURN,      /* behind the closing mark: white space is nobody's */
     LH_TOOL_CALL_OVER       /* one more call than may be: the rest is left out */
 } lh_tool_call_stage;
 
 typedef struct lh_tool_call_parser {
     const lh_tool_format *format; /* NULL: all is text */
+    /* Chat's, the owner's, of which parameters are told whether they are texts; NULL: not known */
+    const json_t *tools;
     lh_tool_call_stage stage;
     uint32_t calls_max;
     uint32_t count;      /* of calls whose head is out */
@@ -55,6 +61,8 @@ typedef struct lh_tool_call_parser {
     enum { LH_TOOL_KEY_OTHER, LH_TOOL_KEY_NAME, LH_TOOL_KEY_ARGUMENTS } key;
     lh_json_extent extent;
     lh_text_buffer value;
+    lh_text_buffer parameter; /* its name */
+    uint32_t parameter_count; /* that are out */
     /* What _take gives. */
     lh_tool_call_delta *deltas;
     size_t delta_count, delta_capacity;

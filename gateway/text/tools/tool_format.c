@@ -13,6 +13,22 @@ static const lh_tool_format hermes = {.name = "hermes",
                                                   .behind = "\n</tool_call>"}};
 
 static const lh_tool_format formats[] = {
+    /* Qwen3-Coder: marks of XML's kind, a line for each of them. */
+    {.name = "qwen3-coder",
+     .body = LH_TOOL_BODY_PARAMETERS,
+     .open = "<tool_call>",
+     .close = "</tool_call>",
+     .call_open = "<function=",
+     .separator = ">",
+     .call_close = "</function>",
+     .parameter_open = "<parameter=",
+     .parameter_close = "</parameter>",
+     .writing = {.before = "<tool_call>\n<function=",
+                 .separator = ">\n",
+                 .parameter_end = "\n</parameter>\n",
+                 .end = "</function>",
+                 .between = "\n</tool_call>\n<tool_call>\n<function=",
+                 .behind = "\n</tool_call>"}},
     /* DeepSeek V3 and R1: "function", then the name, then fenced JSON. */
     {.name = "deepseek-v3",
      .body = LH_TOOL_BODY_NAMED,
@@ -76,6 +92,7 @@ static const lh_tool_format formats[] = {
 
 /* What stands in a template of each format; all of them must. */
 static const char *const signs[][2] = {
+    {"<function=", "<parameter="},
     {"<｜tool▁calls▁begin｜>", "```json"},
     {"<｜tool▁calls▁begin｜>", "<｜tool▁sep｜>"},
     {"[TOOL_CALLS]", "[ARGS]"},
@@ -98,11 +115,12 @@ const lh_tool_format *lh_tool_format_generic(void) {
 }
 
 const lh_tool_format *lh_tool_format_find(const char *chat_template, size_t length) {
-    if (has(chat_template, length, hermes.open))
-        return &hermes;
-    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
-        if (has(chat_template, length, signs[i][0]) && has(chat_template, length, signs[i][1]))
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+        bool is_hermes = i > 0 && has(chat_template, length, hermes.open);
+        if (!is_hermes && has(chat_template, length, signs[i][0]) &&
+            has(chat_template, length, signs[i][1]))
             return &formats[i];
+    }
     return lh_tool_format_generic();
 }
 

@@ -8,14 +8,19 @@
 
 typedef enum lh_tool_body {
     LH_TOOL_BODY_OBJECT, /* {"name": ..., "arguments": {...}}, one or several, or a list of them */
-    LH_TOOL_BODY_NAMED   /* the name, a separator, the arguments as JSON */
+    LH_TOOL_BODY_NAMED,  /* the name, a separator, the arguments as JSON */
+    /* The name, a separator, and each parameter by itself (tool_parameter.h): a mark, its name, the
+     * separator, its value, another mark. */
+    LH_TOOL_BODY_PARAMETERS
 } lh_tool_body;
 
 /* What a model writes around calls where it keeps to its format to the letter. */
 typedef struct lh_tool_writing {
     const char *before, *behind; /* all of them */
     const char *between;         /* two of them; NULL: it makes one call at a time */
-    const char *separator;       /* of LH_TOOL_BODY_NAMED */
+    const char *separator;       /* behind a name */
+    const char *parameter_end;   /* of LH_TOOL_BODY_PARAMETERS */
+    const char *end;             /* of a call; NULL: nothing */
 } lh_tool_writing;
 
 typedef struct lh_tool_format {
@@ -30,7 +35,9 @@ typedef struct lh_tool_format {
     const char *headers[2];
     /* Around each call between the two; NULL: nothing. */
     const char *call_open, *call_close;
-    const char *separator;     /* of LH_TOOL_BODY_NAMED */
+    const char *separator; /* behind a name */
+    /* Of LH_TOOL_BODY_PARAMETERS, around each of them. */
+    const char *parameter_open, *parameter_close;
     const char *arguments_key; /* of LH_TOOL_BODY_OBJECT, as its model was taught it */
     /* Letters and digits of an id; 0: "call_" and 24 of them. Its template checks them. */
     size_t id_length;

@@ -32,6 +32,8 @@ typedef struct seen {
     uint32_t result_count;
     lh_step_result results[8];
     lh_token_score scores[8];
+    int64_t sums[8];
+    uint32_t sum_count;
     int result_frames;
     lh_status refuse_manifest;
 } seen;
@@ -91,6 +93,9 @@ static lh_status on_results(void *context, const lh_step_result *results, uint32
     for (uint32_t i = 0; i < count; i++)
         for (uint32_t k = 0; k < results[i].score_count && scores < 8; k++)
             got->scores[scores++] = results[i].scores[k];
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t k = 0; k < results[i].pooled_count && got->sum_count < 8; k++)
+            got->sums[got->sum_count++] = results[i].pooled[k];
     return LH_OK;
 }
 
@@ -746,7 +751,7 @@ static lh_status read_many_results(uint32_t count, uint32_t top_count, uint32_t 
     const lh_step_manifest manifest = {.epoch = 3, .step = 9};
     const lh_step_reader_events events = {.on_manifest = ignore_manifest,
                                           .on_results = on_many_results};
-    size_t length = 0, one = 0, entry = 36 + (size_t)top_count * 8;
+    size_t length = 0, one = 0, entry = 40 + (size_t)top_count * 8;
     uint8_t single[256];
     result.sample.top_count = 0;
     assert_int_equal(lh_step_encode_manifest(&manifest, body, sizeof body, &length, NULL), LH_OK);
@@ -758,7 +763,7 @@ static lh_status read_many_results(uint32_t count, uint32_t top_count, uint32_t 
     for (uint32_t i = 0; i < count; i++) {
         uint8_t *at = frame + 20 + i * entry;
         memset(at, 0, entry);
-        memcpy(at, single + 20, 36);
+        memcpy(at, single + 20, 40);
         put_u32(at + 20, top_count);
     }
     reseal(frame);
@@ -788,7 +793,7 @@ static void test_one_candidate_or_result_too_many_is_refused(void **state) {
 /* -inf is that of a token that cannot come. */
 static void test_a_logprob_that_is_no_number_is_refused(void **state) {
     (void)state;
-    static const size_t logprobs[] = {16, 36 + 4, 36 + 12}; /* of a result and its candidates */
+    static const size_t logprobs[] = {16, 40 + 4, 40 + 12}; /* of a result and its candidates */
     for (size_t i = 0; i < sizeof(logprobs) / sizeof(logprobs[0]); i++) {
         static const uint32_t values[] = {0x7fc00000u, 0x7f800000u, 0xff800000u};
         for (size_t j = 0; j < sizeof(values) / sizeof(values[0]); j++) {
@@ -907,9 +912,9 @@ static void test_scores_that_are_none_are_refused(void **state) {
         size_t at;
         uint32_t value;
         lh_status status;
-    } rows[] = {{36, 0x7fc00000u, LH_ERR_MALFORMED},
-                {44, 21, LH_ERR_MALFORMED},
-                {52, 0x7f800000u, LH_ERR_MALFORMED},
+    } rows[] = {{40, 0x7fc00000u, LH_ERR_MALFORMED},
+                {48, 21, LH_ERR_MALFORMED},
+                {56, 0x7f800000u, LH_ERR_MALFORMED},
                 {32, 8193, LH_ERR_LIMIT},
                 {32, 100, LH_ERR_LIMIT},
                 {32, 1, LH_ERR_MALFORMED}};
@@ -922,6 +927,115 @@ static void test_scores_that_are_none_are_refused(void **state) {
         seen got = {0};
         assert_int_equal(read_body(0, &result_events, body, length, 0, &got, NULL), rows[i].status);
     }
+}
+
+/* ---- Pooling ---- */
+
+/* A step of `count` segments of three rows, which are pooled so. */
+static lh_status read_pooling(lh_step_pooling pooling, uint32_t count, bool sample,
+                              uint32_t hop_limit, seen *got) {
+    uint8_t body[2048];
+    size_t length = 0;
+    uint32_t tokens[48] = {0};
+    lh_step_segment segments[16];
+    for (uint32_t i = 0; i < count; i++)
+        segments[i] = (lh_step_segment){.sequence = i + 1,
+                                        .rows = 3,
+                                        .sample = sample,
+                                        .sampling = {.top_p = 1, .repetition_penalty = 1},
+                                        .pooling = pooling};
+    const lh_step_manifest manifest = {.epoch = 1,
+                                       .step = 1,
+                                       .rows = 3 * count,
+                                       .tokens = tokens,
+                                       .segment_count = count,
+                                       .segments = segments,
+                                       .hop_limit = hop_limit};
+    assert_int_equal(lh_step_encode_manifest(&manifest, body, sizeof body, &length, NULL), LH_OK);
+    assert_int_equal(length, lh_step_manifest_bytes(&manifest));
+    *got = (seen){0};
+    return read_body(0, &shard_events, body, length, 0, got, NULL);
+}
+
+static void test_rows_that_are_pooled(void **state) {
+    (void)state;
+    static const lh_step_pooling good[] = {{0, 3}, {2, 1}, {1, 1}},
+                                 bad[] = {{0, 4}, {3, 1}, {2, 2}, {0xffffffffu, 2}};
+    seen got;
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        assert_int_equal(read_pooling(good[i], LH_STEP_POOLED_MAX, false, 0, &got), LH_OK);
+        assert_memory_equal(&got.segments[7].pooling, &good[i], sizeof good[i]);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        assert_int_equal(read_pooling(bad[i], 1, false, 0, &got), LH_ERR_MALFORMED);
+    assert_int_equal(read_pooling(good[0], 1, true, 0, &got), LH_ERR_MALFORMED);
+    assert_int_equal(read_pooling(good[0], 1, false, 1, &got), LH_ERR_MALFORMED);
+}
+
+/* The results of a segment that is pooled, one that is not, another one that is. */
+static size_t pooled_body(uint8_t *body, size_t capacity) {
+    static int64_t sums[5] = {1, -2, INT64_MAX, INT64_MIN, 5};
+    lh_step_manifest manifest = {.epoch = 3, .step = 9};
+    lh_step_result results[3] = {{.sequence = 1, .pooled_count = 3, .pooled = sums},
+                                 {.sequence = 2},
+                                 {.sequence = 5, .pooled_count = 2, .pooled = sums + 3}};
+    size_t length = 0, more = 0;
+    assert_int_equal(lh_step_encode_manifest(&manifest, body, capacity, &length, NULL), LH_OK);
+    assert_int_equal(
+        lh_step_encode_results(results, 3, body + length, capacity - length, &more, NULL), LH_OK);
+    assert_int_equal(more, lh_step_results_bytes(results, 3));
+    return length + more;
+}
+
+static void test_sums_round_trip(void **state) {
+    (void)state;
+    static const int64_t expected[5] = {1, -2, INT64_MAX, INT64_MIN, 5};
+    uint8_t body[1024];
+    size_t length = pooled_body(body, sizeof body);
+    for (size_t piece = 0; piece < 3; piece++) {
+        seen got = {0};
+        assert_int_equal(read_body(0, &result_events, body, length, piece, &got, NULL), LH_OK);
+        assert_true(got.results[0].pooled_count == 3 && got.results[1].pooled_count == 0);
+        assert_int_equal(got.sum_count, 5);
+        assert_memory_equal(got.sums, expected, sizeof expected);
+    }
+}
+
+/* How many sums the first result has. */
+static void test_sums_that_cannot_be_are_refused(void **state) {
+    (void)state;
+    static const struct {
+        uint32_t count;
+        lh_status status;
+    } rows[] = {{65537, LH_ERR_LIMIT}, {65536, LH_ERR_MALFORMED}, {0, LH_ERR_LIMIT}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        uint8_t body[1024];
+        size_t length = pooled_body(body, sizeof body);
+        uint8_t *frame = body + 16 + get_u32(body + 4);
+        put_u32(frame + 20 + 36, rows[i].count);
+        reseal(frame);
+        seen got = {0};
+        assert_int_equal(read_body(0, &result_events, body, length, 0, &got, NULL), rows[i].status);
+    }
+}
+
+static void test_no_more_are_pooled_than_may_be(void **state) {
+    (void)state;
+    int64_t sums[1] = {0};
+    lh_step_result results[LH_STEP_POOLED_MAX + 1];
+    uint8_t buffer[1024];
+    size_t length;
+    seen got;
+    for (size_t i = 0; i <= LH_STEP_POOLED_MAX; i++)
+        results[i] = (lh_step_result){.sequence = i, .pooled_count = 1, .pooled = sums};
+    assert_int_equal(
+        lh_step_encode_results(results, LH_STEP_POOLED_MAX, buffer, sizeof buffer, &length, NULL),
+        LH_OK);
+    assert_int_equal(lh_step_encode_results(results, LH_STEP_POOLED_MAX + 1, buffer, sizeof buffer,
+                                            &length, NULL),
+                     LH_ERR_LIMIT);
+    assert_int_equal(read_pooling((lh_step_pooling){0, 3}, LH_STEP_POOLED_MAX + 1, false, 0, &got),
+                     LH_ERR_LIMIT);
 }
 
 static void test_frames_out_of_place_are_refused(void **state) {
@@ -1258,6 +1372,10 @@ int main(void) {
         cmocka_unit_test(test_a_shard_that_ends_past_the_rows_is_refused),
         cmocka_unit_test(test_one_candidate_or_result_too_many_is_refused),
         cmocka_unit_test(test_a_logprob_that_is_no_number_is_refused),
+        cmocka_unit_test(test_rows_that_are_pooled),
+        cmocka_unit_test(test_sums_round_trip),
+        cmocka_unit_test(test_sums_that_cannot_be_are_refused),
+        cmocka_unit_test(test_no_more_are_pooled_than_may_be),
         cmocka_unit_test(test_frames_out_of_place_are_refused),
         cmocka_unit_test(test_a_refusal_of_the_user_stays),
         cmocka_unit_test(test_encoder_refuses_what_is_over_a_limit),

@@ -322,6 +322,14 @@ static void on_event(void *context, uint64_t handle, const lh_sequence_event *ev
         for (uint32_t i = 0; i < event->score_count; i++)
             stream->scores[++stream->scored] = event->scores[i].logprob;
         break;
+    case LH_SEQUENCE_POOLED:
+        assert(!stream->pooled && event->pooled_count > 0);
+        stream->cached_tokens = event->cached_tokens;
+        stream->pooled_count = event->pooled_count;
+        stream->pooled = malloc(event->pooled_count * sizeof *stream->pooled);
+        assert(stream->pooled);
+        memcpy(stream->pooled, event->pooled, event->pooled_count * sizeof *stream->pooled);
+        break;
     case LH_SEQUENCE_FINISHED:
         end_stream(sim, stream);
         stream->is_finished = true;
@@ -493,6 +501,7 @@ void simulation_destroy(simulation *sim) {
         free(sim->streams[i].prompt);
         free(sim->streams[i].tokens);
         free(sim->streams[i].scores);
+        free(sim->streams[i].pooled);
     }
     event_queue_destroy(sim->queue);
     network_destroy(sim->net);

@@ -23,6 +23,8 @@ typedef struct simulation_stream {
     uint32_t *prompt, *tokens;
     float *scores;   /* of the prompt's tokens but the first, where they were asked for, */
     uint32_t scored; /* as far as they have come */
+    int64_t *pooled; /* what the prompt has come to; NULL: nothing yet */
+    uint32_t pooled_count;
     uint32_t prompt_tokens, max_tokens, count, cached_tokens;
     uint64_t seed, handle;
     int64_t submitted_us, first_token_us, last_token_us, longest_gap_us, ended_us;

@@ -49,6 +49,20 @@ void toy_score_prompt(const uint32_t *prompt, uint32_t prompt_tokens, float *sco
         scores[i + 1] = toy_score(pass(states, i, prompt[i]), prompt[i + 1]);
 }
 
+int64_t toy_pool(uint64_t row, uint32_t column) {
+    return (int64_t)(mix(row ^ ((uint64_t)column << 40)) % 2000001) - 1000000;
+}
+
+void toy_pool_prompt(const uint32_t *prompt, uint32_t prompt_tokens, bool only_last, int64_t *sums,
+                     uint32_t width) {
+    uint64_t states[TOY_LAYERS] = {0};
+    for (uint32_t i = 0; i < prompt_tokens; i++) {
+        uint64_t row = pass(states, i, prompt[i]);
+        for (uint32_t c = 0; c < width && (!only_last || i + 1 == prompt_tokens); c++)
+            sums[c] += toy_pool(row, c);
+    }
+}
+
 void toy_generate(const uint32_t *prompt, uint32_t prompt_tokens, uint64_t seed, uint32_t *output,
                   uint32_t count) {
     uint64_t states[TOY_LAYERS] = {0};

@@ -3,6 +3,7 @@
  * the wrong layer changes all tokens after it. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define TOY_LAYERS     12u
@@ -18,6 +19,11 @@ uint32_t toy_draw_masked(uint64_t row, uint64_t seed, uint64_t counter, const ui
                          uint32_t vocabulary);
 /* What the row gives a token that comes after it: below 0. */
 float toy_score(uint64_t row, uint32_t token);
+/* What a row adds to column c of what is pooled; and what all rows of a prompt, or the last one,
+ * add. */
+int64_t toy_pool(uint64_t row, uint32_t column);
+void toy_pool_prompt(const uint32_t *prompt, uint32_t prompt_tokens, bool only_last, int64_t *sums,
+                     uint32_t width);
 /* scores[prompt_tokens]: of each but the first. */
 void toy_score_prompt(const uint32_t *prompt, uint32_t prompt_tokens, float *scores);
 /* What a chain must give, whatever happens to it. */

@@ -509,6 +509,19 @@ static void score(const job *j, const lh_step_segment *segment, uint32_t first,
     }
 }
 
+static void pool(const job *j, const lh_step_segment *segment, uint32_t first,
+                 lh_step_result *result) {
+    const lh_step_pooling *pooling = &segment->pooling;
+    if (pooling->rows == 0)
+        return;
+    result->pooled_count = TOY_WIDTH;
+    result->pooled = calloc(result->pooled_count, sizeof *result->pooled);
+    assert(result->pooled);
+    for (uint32_t i = 0; i < pooling->rows; i++)
+        for (uint32_t c = 0; c < result->pooled_count; c++)
+            result->pooled[c] += toy_pool(j->values[first + pooling->first_row + i], c);
+}
+
 static uint32_t draw(toy_worker *worker, const job *j, lh_step_result *results) {
     uint32_t count = 0, row = 0;
     for (uint32_t i = 0; i < j->manifest.segment_count; i++) {
@@ -521,6 +534,7 @@ static uint32_t draw(toy_worker *worker, const job *j, lh_step_result *results) 
                                    .position = segment->first_position + segment->rows,
                                    .sample.token = LH_STEP_NO_TOKEN};
         score(j, segment, row - segment->rows, result);
+        pool(j, segment, row - segment->rows, result);
         if (segment->sample)
             result->sample.token = draw_token(worker, j->values[row - 1], &segment->sampling);
     }
@@ -548,8 +562,10 @@ static void forward_results(toy_worker *worker, job *j) {
                       (int)j->manifest.step_class, LH_OK, bytes, length + more))
         fail_job(worker, j, LH_ERR_UNAVAILABLE);
     free(bytes);
-    for (uint32_t i = 0; i < count; i++)
+    for (uint32_t i = 0; i < count; i++) {
         free(results[i].scores);
+        free(results[i].pooled);
+    }
     free(results);
 }
 

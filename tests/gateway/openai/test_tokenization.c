@@ -55,8 +55,8 @@ static bool ask(const bench *b, direction to, const char *text, lh_text_buffer *
     *error = (lh_openai_error){0};
     *reply = (lh_text_buffer){0};
     if (to == TO_TOKENS)
-        return lh_openai_tokenize(&b->service, body, reply, error);
-    bool made = lh_openai_detokenize(&b->service, body, reply, error);
+        return lh_openai_tokenize(&b->service, &b->service.config.limits, body, reply, error);
+    bool made = lh_openai_detokenize(&b->service, &b->service.config.limits, body, reply, error);
     json_decref(body);
     return made;
 }
@@ -127,8 +127,8 @@ static void refuses_what_is_wrong(void **state) {
     char *long_text = malloc(LH_OPENAI_TOKENIZED_BYTES_MAX + 2);
     memset(long_text, 'a', LH_OPENAI_TOKENIZED_BYTES_MAX + 1);
     long_text[LH_OPENAI_TOKENIZED_BYTES_MAX + 1] = '\0';
-    assert_false(
-        lh_openai_tokenize(&b->service, json_pack("{s:s}", "prompt", long_text), &reply, &error));
+    assert_false(lh_openai_tokenize(&b->service, &b->service.config.limits,
+                                    json_pack("{s:s}", "prompt", long_text), &reply, &error));
     assert_string_equal(error.code, "string_above_max_length");
     free(long_text);
 }
@@ -144,7 +144,7 @@ static void survives_without_memory(void **state) {
             lh_openai_error error = {0};
             lh_text_buffer reply = {0};
             failing_malloc_arm(n);
-            made = lh_openai_tokenize(&b->service, body, &reply, &error);
+            made = lh_openai_tokenize(&b->service, &b->service.config.limits, body, &reply, &error);
             failing_malloc_disarm();
             assert_true(made || error.status == 500);
             lh_text_buffer_reset(&reply);

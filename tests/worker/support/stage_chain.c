@@ -184,6 +184,11 @@ static void on_score(void *context, uint32_t segment, const lh_token_score *scor
         events->on_score(events->context, segment, score);
 }
 
+static void on_pooled(void *context, uint32_t segment, const int64_t *sums, uint32_t width) {
+    const stage_chain_events *events = ((stage_chain *)context)->events;
+    events->on_pooled(events->context, segment, sums, width);
+}
+
 static void swap(kept_shard *a, kept_shard *b) {
     kept_shard held = *a;
     *a = *b;
@@ -221,6 +226,7 @@ lh_status stage_chain_run(stage_chain *chain, const lh_batch *batch,
                                     .on_shard = on_shard,
                                     .on_sample = on_sample,
                                     .on_score = on_score,
+                                    .on_pooled = on_pooled,
                                     .on_logits = events->on_logits ? on_logits : NULL};
     lh_status status = LH_OK;
     lh_batch with_cut = *batch;

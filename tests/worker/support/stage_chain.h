@@ -32,6 +32,7 @@ typedef struct stage_chain_events {
     void (*on_logits)(void *context, uint64_t sequence, const float *logits,
                       uint32_t vocabulary); /* may be NULL */
     void (*on_score)(void *context, uint32_t segment, const lh_token_score *score); /* likewise */
+    void (*on_pooled)(void *context, uint32_t segment, const int64_t *sums, uint32_t width);
 } stage_chain_events;
 
 /* The bytes of the file must outlive the chain. Errors of the model and the stages; aborts when out

@@ -28,6 +28,7 @@
 #include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct lh_compute_loop {
     const lh_pipeline_options *options;
@@ -310,6 +311,14 @@ static void on_score(void *context, uint32_t segment, const lh_token_score *scor
     to->scores[to->score_count++] = *score;
 }
 
+static void on_pooled(void *context, uint32_t segment, const int64_t *sums, uint32_t width) {
+    lh_pipeline_step *step = ((const finishing *)context)->step;
+    lh_step_result *to = lh_pipeline_step_result(step, segment);
+    assert(to->pooled_count == 0 && step->batch.segments[segment].pooling.rows > 0);
+    to->pooled_count = width;
+    memcpy(to->pooled, sums, width * sizeof *sums);
+}
+
 static bool is_cancelled(void *context) {
     lh_pipeline_step *step = ((const finishing *)context)->step;
     return atomic_load(&step->cancelled) || step->failure.status != LH_OK;
@@ -324,6 +333,7 @@ static void finish(lh_compute_loop *loop, lh_pipeline_step *step) {
                                   .on_shard = on_shard,
                                   .on_sample = on_sample,
                                   .on_score = on_score,
+                                  .on_pooled = on_pooled,
                                   .is_cancelled = is_cancelled};
         step->finish_us = lh_clock_us();
         lh_status status = lh_stage_finish(step->stage_step, &output, &error);

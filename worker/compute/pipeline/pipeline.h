@@ -108,6 +108,7 @@ typedef struct lh_pipeline_begin_options {
     lh_batch batch;    /* copied; rows = 0: only truncations */
     bool decode;       /* goes before those that are not */
     uint32_t encoding; /* passed to `encode` */
+    uint32_t width;    /* columns of the model's hidden state: of what is pooled */
     uint32_t truncation_count;
     const lh_step_truncation *truncations; /* copied */
     lh_step_masks masks;                   /* copied */

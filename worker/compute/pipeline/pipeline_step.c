@@ -11,6 +11,10 @@ static size_t padded(size_t bytes) {
     return (bytes + 7u) & ~(size_t)7u;
 }
 
+static size_t pooled_bytes(const lh_step_segment *segment, uint32_t width) {
+    return segment->pooling.rows > 0 ? padded(width * sizeof(int64_t)) : 0;
+}
+
 static size_t extra_bytes(const lh_pipeline_begin_options *options) {
     const lh_batch *batch = &options->batch;
     size_t bytes = padded(batch->rows * sizeof(uint32_t)) +
@@ -28,7 +32,8 @@ static size_t extra_bytes(const lh_pipeline_begin_options *options) {
         }
         if (lh_step_segment_has_result(&batch->segments[i]))
             bytes += padded(sizeof(lh_step_result));
-        bytes += padded(batch->segments[i].scoring.rows * sizeof(lh_token_score));
+        bytes += padded(batch->segments[i].scoring.rows * sizeof(lh_token_score)) +
+                 pooled_bytes(&batch->segments[i], options->width);
     }
     return bytes;
 }
@@ -51,7 +56,7 @@ static void copy_masks(lh_step_masks *to, const lh_step_masks *from, uint8_t **a
 }
 
 /* Without what is still to come. */
-static void make_results(lh_pipeline_step *step, uint8_t *at) {
+static void make_results(lh_pipeline_step *step, uint32_t width, uint8_t *at) {
     const lh_batch *batch = &step->batch;
     step->results = (lh_step_result *)(void *)at;
     for (uint32_t i = 0; i < batch->segment_count; i++) {
@@ -68,6 +73,9 @@ static void make_results(lh_pipeline_step *step, uint8_t *at) {
         if (rows > 0)
             lh_pipeline_step_result(step, i)->scores = (lh_token_score *)(void *)at;
         at += padded(rows * sizeof(lh_token_score));
+        if (batch->segments[i].pooling.rows > 0)
+            lh_pipeline_step_result(step, i)->pooled = (int64_t *)(void *)at;
+        at += pooled_bytes(&batch->segments[i], width);
     }
 }
 
@@ -90,7 +98,7 @@ static void copy_batch(lh_pipeline_step *step, const lh_pipeline_begin_options *
         }
     }
     copy_masks(&step->masks, &options->masks, &at);
-    make_results(step, at);
+    make_results(step, options->width, at);
 }
 
 lh_status lh_pipeline_step_create(lh_shard_queue *inbox, const lh_pipeline_begin_options *options,

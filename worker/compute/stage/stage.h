@@ -102,6 +102,9 @@ typedef struct lh_stage_output {
     /* last stage: one call for each row that is scored, in order; segment: its index in the batch.
      * Of a segment the draw comes last. */
     void (*on_score)(void *context, uint32_t segment, const lh_token_score *score);
+    /* last stage: one call for each segment that is pooled, in order: sums[width] of its rows, in
+     * units of 2^-LH_POOLED_UNIT_BITS */
+    void (*on_pooled)(void *context, uint32_t segment, const int64_t *sums, uint32_t width);
     /* last stage: the logits that the next on_sample or on_score is read from, before the sampler
      * changes them. For tests; may be NULL. */
     void (*on_logits)(void *context, uint64_t sequence, const float *logits, uint32_t vocabulary);
@@ -111,7 +114,7 @@ typedef struct lh_stage_output {
 
 /* Precondition: lh_stage_is_ready; once. LH_ERR_CANCELLED: is_cancelled said so, or the step is
  * stale or unwanted; LH_ERR_INVALID: an earlier step of a sequence is unfinished, or the model gave
- * a logit that is no number. */
+ * a logit that is no number, or a hidden state that cannot be pooled. */
 lh_status lh_stage_finish(lh_stage_step *step, const lh_stage_output *output, lh_error *error);
 /* A step that has not finished with LH_OK takes its positions back: its sequences hold what they
  * held when it began. */

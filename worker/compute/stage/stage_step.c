@@ -43,7 +43,8 @@ static void add_output(lh_stage_step *step, uint32_t segment, const lh_head_row 
     step->outputs[step->output_count++] = *row;
 }
 
-/* The rows of a segment that score the tokens after them, then the one that draws. */
+/* The rows of a segment that are pooled, or else those that score the tokens after them and then
+ * the one that draws. */
 static void add_outputs(lh_stage_step *step, uint32_t index, uint32_t first,
                         const uint32_t *tokens) {
     const lh_step_segment *segment = &step->segments[index];
@@ -54,6 +55,10 @@ static void add_outputs(lh_stage_step *step, uint32_t index, uint32_t first,
         uint32_t token = is_last ? scoring->next_token : tokens[row + 1];
         add_output(step, index, &(lh_head_row){.row = row, .token = token, .top = scoring->top});
     }
+    for (uint32_t i = 0; i < segment->pooling.rows; i++)
+        add_output(
+            step, index,
+            &(lh_head_row){.row = first + segment->pooling.first_row + i, .is_pooled = true});
     if (segment->sample)
         add_output(
             step, index,
@@ -229,29 +234,35 @@ static void emit_shards(lh_stage_step *step, const lh_layer_run *run, const lh_l
     }
 }
 
+/* first: the output whose number is 0. */
 typedef struct lh_output_relay {
     const lh_stage_step *step;
     const lh_stage_output *output;
+    uint32_t first;
 } lh_output_relay;
 
-static uint64_t output_sequence(const lh_stage_step *step, uint32_t number) {
-    return step->segments[step->output_segments[number]].sequence;
+static uint32_t output_segment(const lh_output_relay *relay, uint32_t number) {
+    return relay->step->output_segments[relay->first + number];
+}
+
+static uint64_t output_sequence(const lh_output_relay *relay, uint32_t number) {
+    return relay->step->segments[output_segment(relay, number)].sequence;
 }
 
 static void relay_logits(void *context, uint32_t number, const float *logits) {
     const lh_output_relay *relay = context;
-    relay->output->on_logits(relay->output->context, output_sequence(relay->step, number), logits,
+    relay->output->on_logits(relay->output->context, output_sequence(relay, number), logits,
                              relay->step->stage->config.vocabulary);
 }
 
 static void relay_result(void *context, uint32_t number, const lh_sample_result *result) {
     const lh_output_relay *relay = context;
-    relay->output->on_sample(relay->output->context, output_sequence(relay->step, number), result);
+    relay->output->on_sample(relay->output->context, output_sequence(relay, number), result);
 }
 
 static void relay_score(void *context, uint32_t number, const lh_token_score *score) {
     const lh_output_relay *relay = context;
-    relay->output->on_score(relay->output->context, relay->step->output_segments[number], score);
+    relay->output->on_score(relay->output->context, output_segment(relay, number), score);
 }
 
 /* What is named is kept until no step names it any more: but a peer may err. */
@@ -264,15 +275,45 @@ static void find_masks(lh_stage_step *step) {
     }
 }
 
+/* The outputs from `first` on that go together: those of one segment that is pooled, or all up to
+ * the next one that is. */
+static uint32_t count_together(const lh_stage_step *step, uint32_t first) {
+    const lh_head_row *outputs = step->outputs;
+    uint32_t end = first + 1;
+    while (end < step->output_count && outputs[end].is_pooled == outputs[first].is_pooled &&
+           (!outputs[end].is_pooled || step->output_segments[end] == step->output_segments[first]))
+        end++;
+    return end - first;
+}
+
+static lh_status put_out_pooled(lh_stage_step *step, uint32_t first, uint32_t count,
+                                const lh_stage_output *output, lh_error *error) {
+    const int64_t *sums;
+    lh_status status =
+        lh_head_pool(step->stage->head, step->buffer.h, step->outputs + first, count, &sums, error);
+    if (status == LH_OK)
+        output->on_pooled(output->context, step->output_segments[first], sums,
+                          step->stage->config.width);
+    return status;
+}
+
 static lh_status put_out(lh_stage_step *step, const lh_stage_output *output, lh_error *error) {
-    lh_output_relay relay = {step, output};
+    lh_output_relay relay = {step, output, 0};
     const lh_head_events events = {.context = &relay,
                                    .on_logits = output->on_logits ? relay_logits : NULL,
                                    .on_result = relay_result,
                                    .on_score = relay_score};
     find_masks(step);
-    return lh_head_run(step->stage->head, step->buffer.h, step->outputs, step->output_count,
-                       &events, error);
+    lh_status status = LH_OK;
+    for (uint32_t count; relay.first < step->output_count && status == LH_OK;
+         relay.first += count) {
+        count = count_together(step, relay.first);
+        status = step->outputs[relay.first].is_pooled
+                     ? put_out_pooled(step, relay.first, count, output, error)
+                     : lh_head_run(step->stage->head, step->buffer.h, step->outputs + relay.first,
+                                   count, &events, error);
+    }
+    return status;
 }
 
 /* Row `number` of those that are left continues the last run or begins one. */
@@ -287,8 +328,8 @@ static void add_run(lh_stage_step *step, uint32_t number, uint32_t segment, uint
             (lh_position_run){step->reservations[segment].sequence, number, 1, position};
 }
 
-/* After the keys and values of the last layer are stored, only the rows that draw or score matter,
- * if any: they move to the front. */
+/* After the keys and values of the last layer are stored, only the rows that draw, score or are
+ * pooled matter, if any: they move to the front. */
 static void keep_output_rows(lh_stage_step *step, lh_layer_run *run) {
     const lh_model_config *config = &step->stage->config;
     const lh_compute *compute = &step->stage->compute;

@@ -46,7 +46,7 @@ struct lh_stage_step {
     bool ends_here;            /* no shards */
     lh_step_segment *segments; /* [segment_count] */
     lh_position_run *runs;     /* [run_count] */
-    lh_head_row *outputs;      /* [output_count]: rows that draw or score; last stage */
+    lh_head_row *outputs;      /* [output_count]: rows that draw, score or are pooled; last stage */
     uint32_t *output_segments; /* [output_count]: whose they are */
 };
 

@@ -258,7 +258,7 @@ static void another_version_is_refused(void **state) {
     sent.bytes[LH_STEP_FRAME_HEAD_BYTES] = LH_STEP_PROTOCOL_VERSION + 1;
     lh_step_frame_seal(sent.bytes, LH_STEP_FRAME_MANIFEST, sent.length - LH_STEP_FRAME_HEAD_BYTES);
     post(sent);
-    expect_refusal(400, "LH_ERR_UNSUPPORTED", "step protocol 8; this side speaks 7");
+    expect_refusal(400, "LH_ERR_UNSUPPORTED", "step protocol 9; this side speaks 8");
 }
 
 static void shards_of_another_width_are_refused(void **state) {

@@ -23,6 +23,7 @@ static const lh_tool_format *of(const char *sign) {
 #define GRANITE     of("<|tool_call|> tools")
 #define LLAMA       of("<|start_header_id|> \"parameters\": ")
 #define DEEPSEEK    of("<｜tool▁calls▁begin｜> ```json")
+#define QWEN_CODER  of("<tool_call> <function=f> <parameter=a>")
 #define DEEPSEEK_31 of("<｜tool▁calls▁begin｜><｜tool▁sep｜>")
 
 /* The text, then each call as "index name(arguments)". */
@@ -132,6 +133,77 @@ static void each_format_is_read(void **state) {
           "", "0 f({\"a\": 1})");
 }
 
+/* Without schemas what is JSON is JSON, and all else a text. */
+static void parameters_without_json_are_read(void **state) {
+    (void)state;
+    check(QWEN_CODER,
+          "I look.\n\n<tool_call>\n<function=f>\n<parameter=city>\nParis \"x\"\n</parameter>\n"
+          "<parameter=days>\n3\n</parameter>\n<parameter=all>\nTrue\n</parameter>\n"
+          "<parameter=list>\n[1, {\"a\": null}]\n</parameter>\n</function>\n</tool_call>\n"
+          "<tool_call>\n<function=g>\n</function>\n</tool_call>",
+          "I look.",
+          "0 f({\"city\": \"Paris \\\"x\\\"\", \"days\": 3, \"all\": true, "
+          "\"list\": [1, {\"a\": null}]}) 1 g({})");
+    check(QWEN_CODER,
+          "<tool_call>\n<function=f>\n<parameter=code>\n\nif a < b:\n    <x>\n\n</parameter>\n"
+          "</function>\n</tool_call>",
+          "", "0 f({\"code\": \"\\nif a < b:\\n    <x>\\n\"})");
+    check(QWEN_CODER, "<tool_call>\n<function=f><parameter=a>1</parameter></function></tool_call>",
+          "", "0 f({\"a\": 1})");
+}
+
+static void a_forgotten_mark_around_a_call_is_none_missed(void **state) {
+    (void)state;
+    check(QWEN_CODER,
+          "Now.\n<function=f>\n<parameter=a>\n1\n</parameter>\n</function>\n</tool_call>", "Now.",
+          "0 f({\"a\": 1})");
+    check(QWEN_CODER, "<tool_call>\n<function=f>\n<parameter=a>\n1\n</parameter>\n</tool_call>", "",
+          "0 f({\"a\": 1})");
+    check(QWEN_CODER,
+          "<tool_call>\n<function=f>\n<tool_call>\n<function=g>\n</function>\n</tool_call>", "",
+          "0 f({}) 1 g({})");
+}
+
+/* Cut: what has come of it whole is there, and no brace ends it. */
+static void parameters_that_are_cut_stay_open(void **state) {
+    (void)state;
+    check(QWEN_CODER, "<tool_call>\n<function=f>\n<parameter=a>\n1\n</parameter>\n<parameter=b>\n2",
+          "", "0 f({\"a\": 1)");
+    check(QWEN_CODER, "<tool_call>\n<function=", "<tool_call>\n<function=", "");
+    check(QWEN_CODER, "a <tool_call> b", "a <tool_call> b", "");
+}
+
+static json_t *some_tools(void) {
+    json_error_t error;
+    json_t *tools = json_loads(
+        "[{\"type\": \"function\", \"function\": {\"name\": \"f\", \"parameters\": "
+        "{\"properties\": {"
+        "\"text\": {\"type\": \"string\"}, \"maybe\": {\"type\": [\"string\", \"null\"]}, "
+        "\"one\": {\"enum\": [\"1\", \"2\"]}, \"number\": {\"type\": \"integer\"}}}}}]",
+        0, &error);
+    assert_non_null(tools);
+    return tools;
+}
+
+static void schemas_say_what_is_a_text(void **state) {
+    (void)state;
+    static const char answer[] =
+        "<tool_call>\n<function=f>\n<parameter=text>\n12\n</parameter>\n<parameter=maybe>\nnull\n"
+        "</parameter>\n<parameter=one>\n1\n</parameter>\n<parameter=number>\n1\n</parameter>\n"
+        "<parameter=other>\nfalse\n</parameter>\n</function>\n</tool_call>";
+    json_t *tools = some_tools();
+    lh_tool_call_parser parser;
+    outcome out = {.count = 0};
+    lh_tool_call_parser_init(&parser, QWEN_CODER, 1);
+    parser.tools = tools;
+    push(&parser, answer, strlen(answer), &out);
+    assert_string_equal(out.calls, "0 f({\"text\": \"12\", \"maybe\": null, \"one\": \"1\", "
+                                   "\"number\": 1, \"other\": false}");
+    lh_tool_call_parser_reset(&parser);
+    lh_text_buffer_reset(&out.text);
+    json_decref(tools);
+}
+
 /* As the channels leave them (channels.h). */
 static void calls_in_headers_are_read(void **state) {
     (void)state;
@@ -237,15 +309,13 @@ static void a_control_token_may_be_a_mark(void **state) {
     assert_ptr_equal(lh_tool_format_find("", 0), lh_tool_format_generic());
 }
 
-static void without_memory_it_says_so(void **state) {
-    (void)state;
-    const char *answer = "So:\n<tool_call>{\"arguments\":{\"a\":1},\"name\":\"f\"}</tool_call>x";
+static void fail_each(const lh_tool_format *format, const char *answer) {
     lh_status status = LH_ERR_NO_MEMORY;
     size_t n = 0;
     while (status == LH_ERR_NO_MEMORY) {
         lh_tool_call_parser parser;
         lh_text_buffer text = {0};
-        lh_tool_call_parser_init(&parser, HERMES, LH_TOOL_CALLS_MAX);
+        lh_tool_call_parser_init(&parser, format, LH_TOOL_CALLS_MAX);
         failing_malloc_arm(++n);
         status = lh_tool_call_parser_push(&parser, answer, strlen(answer), &text, NULL);
         if (status == LH_OK)
@@ -258,9 +328,20 @@ static void without_memory_it_says_so(void **state) {
     assert_in_range(n, 4, 100);
 }
 
+static void without_memory_it_says_so(void **state) {
+    (void)state;
+    fail_each(HERMES, "So:\n<tool_call>{\"arguments\":{\"a\":1},\"name\":\"f\"}</tool_call>x");
+    fail_each(QWEN_CODER, "So:\n<tool_call>\n<function=f>\n<parameter=a>\nb\n</parameter>\n"
+                          "</function>\n</tool_call>");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_format_is_read),
+        cmocka_unit_test(parameters_without_json_are_read),
+        cmocka_unit_test(a_forgotten_mark_around_a_call_is_none_missed),
+        cmocka_unit_test(parameters_that_are_cut_stay_open),
+        cmocka_unit_test(schemas_say_what_is_a_text),
         cmocka_unit_test(calls_in_headers_are_read),
         cmocka_unit_test(what_only_looks_like_a_call_is_text),
         cmocka_unit_test(unusual_calls_are_calls),

@@ -432,6 +432,12 @@ static void keep_sample(void *context, uint64_t sequence, const lh_sample_result
     all->drawn++;
 }
 
+static void ignore_sample(void *context, uint64_t sequence, const lh_sample_result *result) {
+    (void)context;
+    (void)sequence;
+    (void)result;
+}
+
 /* Of a sequence's rows from `from` on but the last one, which draws; in chunks. */
 static scores scores_of(stage_chain *chain, uint32_t chunk_rows, uint32_t from) {
     uint32_t tokens[TOKENS];
@@ -523,6 +529,102 @@ static void test_scores_do_not_depend_on_the_split(void **state) {
     free(file);
 }
 
+/* ---- Pooling ---- */
+
+#define WIDTH_MAX 512u
+
+typedef struct pooled {
+    int64_t sums[3][WIDTH_MAX]; /* of each of a step's segments */
+    uint32_t width, calls;
+} pooled;
+
+static void add_pooled(void *context, uint32_t segment, const int64_t *sums, uint32_t width) {
+    pooled *all = context;
+    assert_true(segment < 3 && width <= WIDTH_MAX);
+    all->width = width;
+    all->calls++;
+    for (uint32_t c = 0; c < width; c++)
+        all->sums[segment][c] += sums[c];
+}
+
+/* Of a sequence's rows from `from` on, in chunks. */
+static pooled pooled_of(stage_chain *chain, uint32_t chunk_rows, uint32_t from) {
+    uint32_t tokens[TOKENS];
+    pooled all;
+    memset(&all, 0, sizeof all);
+    const stage_chain_events events = {.context = &all, .on_pooled = add_pooled};
+    make_tokens(tokens, TOKENS, stage_chain_config(chain)->vocabulary, 7);
+    for (uint32_t first = 0, rows; first < TOKENS; first += rows) {
+        rows = TOKENS - first < chunk_rows ? TOKENS - first : chunk_rows;
+        uint32_t skipped = from > first ? from - first : 0;
+        lh_step_segment segment = {.sequence = 1, .first_position = first, .rows = rows};
+        if (skipped < rows)
+            segment.pooling = (lh_step_pooling){skipped, rows - skipped};
+        run(chain, &(lh_batch){rows, tokens + first, 1, &segment, {0}, false}, &events);
+    }
+    stage_chain_free(chain, 1);
+    return all;
+}
+
+/* In a step with one that draws and another one that is pooled. */
+static void check_company(stage_chain *chain, const pooled *alone) {
+    uint32_t tokens[TOKENS + 9];
+    pooled all;
+    memset(&all, 0, sizeof all);
+    const stage_chain_events events = {
+        .context = &all, .on_sample = ignore_sample, .on_pooled = add_pooled};
+    make_tokens(tokens, TOKENS, stage_chain_config(chain)->vocabulary, 7);
+    make_tokens(tokens + TOKENS, 9, stage_chain_config(chain)->vocabulary, 8);
+    const lh_step_segment segments[] = {
+        {.sequence = 1, .rows = TOKENS, .pooling = {0, TOKENS}},
+        {.sequence = 2, .rows = 4, .sample = true, .sampling = greedy},
+        {.sequence = 3, .rows = 5, .pooling = {1, 2}}};
+    run(chain, &(lh_batch){TOKENS + 9, tokens, 3, segments, {0}, false}, &events);
+    assert_int_equal(all.calls, 2);
+    assert_memory_equal(all.sums[0], alone->sums[0], sizeof all.sums[0]);
+    assert_true(memcmp(all.sums[2], all.sums[0], sizeof all.sums[0]) != 0);
+    for (uint64_t sequence = 1; sequence <= 3; sequence++)
+        stage_chain_free(chain, sequence);
+}
+
+/* Bit for bit: over chunks, splits, instruction sets and company; and it is a sum of its rows. */
+static void test_sums_do_not_depend_on_the_split(void **state) {
+    (void)state;
+    static const struct {
+        uint32_t stages, column_shards, threads, chunk;
+    } cases[] = {{1, 1, 2, 7}, {2, 4, 1, TOKENS}, {3, 4, 2, 16}, {3, 1, 1, 1}};
+    tiny_llama model = tiny_llama_default();
+    model.layers = 3;
+    size_t length;
+    uint8_t *file = tiny_llama_bytes(&model, &length);
+    stage_chain_options options = plain_options();
+    stage_chain *chain = create(file, length, &options);
+    const pooled expected = pooled_of(chain, TOKENS, 0);
+    assert_true(expected.calls == 1 && expected.width == stage_chain_config(chain)->width);
+    const pooled rest = pooled_of(chain, 16, 20), last = pooled_of(chain, 5, TOKENS - 1);
+    assert_true(memcmp(rest.sums, expected.sums, sizeof rest.sums) != 0 && last.calls == 1);
+    check_company(chain, &expected);
+    double squares = 0;
+    for (uint32_t c = 0; c < last.width; c++)
+        squares += ldexp((double)last.sums[0][c], -24) * ldexp((double)last.sums[0][c], -24);
+    assert_true(squares > 0); /* of a norm: about the width, times the gains */
+    stage_chain_destroy(chain);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        options.isa = NULL;
+        options.stages = cases[i].stages;
+        options.column_shards = cases[i].column_shards;
+        options.threads = cases[i].threads;
+        chain = create(file, length, &options);
+        const pooled got = pooled_of(chain, cases[i].chunk, 0);
+        assert_memory_equal(got.sums, expected.sums, sizeof got.sums);
+        const pooled got_last = pooled_of(chain, cases[i].chunk, TOKENS - 1);
+        assert_memory_equal(got_last.sums, last.sums, sizeof got_last.sums);
+        check_company(chain, &expected);
+        stage_chain_destroy(chain);
+    }
+    free(file);
+}
+
 /* ---- Truth ---- */
 
 typedef struct logits_list {
@@ -535,12 +637,6 @@ static void keep_logits(void *context, uint64_t sequence, const float *logits,
     logits_list *list = context;
     (void)sequence;
     memcpy(list->values + (size_t)list->count++ * vocabulary, logits, vocabulary * sizeof *logits);
-}
-
-static void ignore_sample(void *context, uint64_t sequence, const lh_sample_result *result) {
-    (void)context;
-    (void)sequence;
-    (void)result;
 }
 
 static void check_truth(const tiny_llama *model, const uint8_t *file, size_t length) {
@@ -623,6 +719,7 @@ int main(void) {
         cmocka_unit_test(test_batch_beside_alone),
         cmocka_unit_test(test_a_fork_gives_the_same_bits),
         cmocka_unit_test(test_scores_do_not_depend_on_the_split),
+        cmocka_unit_test(test_sums_do_not_depend_on_the_split),
         cmocka_unit_test(test_logits_of_plain_model),
         cmocka_unit_test(test_logits_of_scaled_rope),
     };
