@@ -26,37 +26,36 @@ template <uint32_t N> struct phase_terms {
 };
 static_assert(8 * LH_LANES == THREADS, "a thread for each output of 8 rows");
 
-/* The rows of x that a lane reads for 8 rows of a batch: of its fragment of B, and two of that of
- * D. For those that are not there the first one stands. */
+/* Where a lane reads 8 rows of a batch: the row of its fragment of B, and the two of that of D. For
+ * those that are not there the first one stands. */
 struct lane_rows {
-    uint32_t inputs, sums[2];
+    const lh_q8_block *inputs, *sums[2];
 };
 
 __device__ lane_rows lane_rows_of(const lh_product_arguments &a, const lh_batch &mine,
                                   uint32_t first) {
     const uint32_t wanted[3] = {threadIdx.x % 32 / 4, lh_fragment_row(0), lh_fragment_row(1)};
-    uint32_t rows[3];
+    const lh_q8_block *rows[3];
 #pragma unroll
     for (uint32_t i = 0; i < 3; i++) {
         const uint32_t row = first + wanted[i] < mine.count ? first + wanted[i] : 0;
-        rows[i] = lh_x_row(a, mine.first + row);
+        rows[i] = lh_x_block(a, lh_x_row(a, mine.first + row), a.in.begin / LH_BLOCK);
     }
     return {rows[0], {rows[1], rows[2]}};
 }
 
-/* The terms of 8 rows and part `part` of block b. */
+/* Term `term` of 8 rows. */
 template <typename F>
 __device__ void make_terms(float2 (*terms)[TERM_STRIDE], const lh_fragment &w,
-                           const lh_product_arguments &a, const lane_rows &rows, uint32_t b,
-                           uint32_t part) {
+                           const lane_rows &rows, uint32_t term) {
     const uint32_t t = threadIdx.x % 4;
-    const uint32_t *words = (const uint32_t *)(lh_x_block(a, rows.inputs, b) + part)->q;
+    const uint32_t *words = (const uint32_t *)rows.inputs[term].q;
     const uint32_t inputs[2] = {words[t], words[t + 4]};
     int32_t dots[2][4] = {};
     lh_multiply_fragment<F>(dots, w, inputs);
 #pragma unroll
     for (uint32_t i = 0; i < 4; i++) {
-        const lh_q8_block *x = lh_x_block(a, rows.sums[i % 2], b) + part;
+        const lh_q8_block *x = rows.sums[i % 2] + term;
         terms[lh_fragment_row(i)][lh_fragment_output(i)] = lh_block_term<F>(
             w.scales[i / 2], dots[0][i], dots[1][i], x->d, lh_half_sum(x, 0), lh_half_sum(x, 1));
     }
@@ -91,7 +90,8 @@ __global__ void __launch_bounds__(THREADS, 3)
 #pragma unroll
     for (uint32_t i = 0; i < AHEAD; i++)
         if (i * WARPS + warp < count)
-            ahead[i] = lh_load_fragment<F>(a.w, tile, first_block + (i * WARPS + warp) / a.parts);
+            ahead[i] =
+                lh_load_fragment<F>(a.w, tile, first_block + lh_term_block(a, i * WARPS + warp));
     for (uint32_t begin = 0; begin < count; begin += AHEAD * WARPS) {
 #pragma unroll
         for (uint32_t i = 0; i < AHEAD; i++) {
@@ -103,12 +103,11 @@ __global__ void __launch_bounds__(THREADS, 3)
                 const lh_fragment w = lh_unpacked<F>(ahead[i], a.w);
 #pragma unroll
                 for (uint32_t n = 0; n < N; n++)
-                    make_terms<F>(buffer[i % EACH * WARPS + warp] + 8 * n, w, a, rows[n],
-                                  first_block + term / a.parts, term % a.parts);
+                    make_terms<F>(buffer[i % EACH * WARPS + warp] + 8 * n, w, rows[n], term);
             }
             if (term + AHEAD * WARPS < count)
-                ahead[i] =
-                    lh_load_fragment<F>(a.w, tile, first_block + (term + AHEAD * WARPS) / a.parts);
+                ahead[i] = lh_load_fragment<F>(
+                    a.w, tile, first_block + lh_term_block(a, term + AHEAD * WARPS));
             if (i % EACH < EACH - 1)
                 continue;
             __syncthreads();

@@ -19,12 +19,17 @@ struct lh_product_arguments {
     float *y;
     size_t y_stride;
     const void *x;
-    uint32_t rows, width, parts; /* parts: int8 blocks for each 32 inputs of x; 0: floats */
+    uint32_t rows, width, parts; /* parts: int8 blocks for each 32 inputs of x, 1 or 2; 0: floats */
     lh_weights w;
     lh_span in, out;
     bool continues;
     lh_expert_arguments experts;
 };
+
+/* The block of 32 inputs that a term is of: each int8 block of x makes one. */
+__device__ inline uint32_t lh_term_block(const lh_product_arguments &a, uint32_t term) {
+    return term >> (a.parts - 1);
+}
 
 /* The int8 blocks of x from block b of row `row` on. */
 __device__ inline const lh_q8_block *lh_x_block(const lh_product_arguments &a, uint32_t row,
@@ -41,12 +46,11 @@ struct lh_batch {
 /* Batch `unit` of `each` rows; or group `unit`, which may be empty. */
 __device__ inline lh_batch lh_batch_of(const lh_product_arguments &a, uint32_t unit,
                                        uint32_t each) {
-    if (a.experts.groups) {
-        const lh_cuda_expert_group group = a.experts.groups[unit];
-        return {a.w.data + group.expert * a.experts.bytes, group.expert, group.first, group.count};
-    }
-    const uint32_t first = unit * each, left = a.rows - first;
-    return {a.w.data, 0, first, left < each ? left : each};
+    const uint32_t left = a.rows - unit * each;
+    lh_cuda_expert_group group = {0, unit * each, left < each ? left : each};
+    if (a.experts.groups)
+        group = a.experts.groups[unit];
+    return {a.w.data + group.expert * a.experts.bytes, group.expert, group.first, group.count};
 }
 
 __device__ inline uint32_t lh_x_row(const lh_product_arguments &a, uint32_t slot) {

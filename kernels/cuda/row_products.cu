@@ -145,7 +145,7 @@ __device__ quad<F> load_term(const row_source<EXPERTS> &s, const lh_product_argu
                              uint32_t term, uint32_t quad_index) {
     const uint8_t *tile = EXPERTS ? s.tile + s.chosen[term / s.each] * a.experts.bytes : s.tile;
     const uint32_t in_expert = EXPERTS ? term % s.each : term;
-    return load_quad<F>(a.w, tile, a.in.begin / LH_BLOCK + in_expert / a.parts, quad_index);
+    return load_quad<F>(a.w, tile, a.in.begin / LH_BLOCK + lh_term_block(a, in_expert), quad_index);
 }
 
 template <bool EXPERTS>
@@ -199,7 +199,7 @@ __global__ void __launch_bounds__(THREADS, F::LOW + F::HIGH > 4 ? 4 : 6)
                            here = left < PHASE_TERMS ? left : PHASE_TERMS;
             if (!folds)
                 continue;
-#pragma unroll 8
+#pragma unroll 16
             for (uint32_t k = 0; k < here; k++) {
                 acc = lh_fma(buffer[k][threadIdx.x].x, buffer[k][threadIdx.x].y, acc);
                 if (EXPERTS && a.experts.biases && (begin + k + 1) % source.each == 0) {

@@ -33,7 +33,7 @@ __device__ shared_block fetch(const lh_product_arguments &a, uint32_t row, uint3
     shared_block block = {};
     if (row >= a.rows || term >= count)
         return block;
-    const lh_q8_block *x = lh_x_block(a, row, first_block + term / a.parts) + term % a.parts;
+    const lh_q8_block *x = lh_x_block(a, row, first_block) + term;
 #pragma unroll
     for (uint32_t g = 0; g < 8; g++)
         block.q[g] = ((const uint32_t *)x->q)[g];
@@ -103,10 +103,10 @@ __global__ void __launch_bounds__(THREADS) tile_products(lh_product_arguments a)
         }
         for (uint32_t s = 0; s < STAGE_TERMS && begin + s < count; s++) {
             const uint32_t term = begin + s;
-            if (term % a.parts == 0) {
+            if ((term & (a.parts - 1)) == 0) {
                 w = lh_unpacked<F>(next, a.w);
                 if (term + a.parts < count)
-                    next = lh_load_fragment<F>(a.w, tile, first_block + term / a.parts + 1);
+                    next = lh_load_fragment<F>(a.w, tile, first_block + lh_term_block(a, term) + 1);
             }
 #pragma unroll
             for (uint32_t n = 0; n < N; n++)
