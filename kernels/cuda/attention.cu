@@ -24,8 +24,8 @@ template <lh_kv_type TYPE> __device__ constexpr uint32_t values_at_a_time() {
 const uint32_t HEADS_MAX = 16;
 
 template <uint32_t HEADS> struct row_state {
-    float q[KEY_DIM_MAX][HEADS];
-    float p[LH_ATTENTION_BLOCK][HEADS];
+    alignas(16) float q[KEY_DIM_MAX][HEADS];
+    alignas(16) float p[LH_ATTENTION_BLOCK][HEADS];
 };
 
 /* The part of a row's attention that a block of threads computes. */

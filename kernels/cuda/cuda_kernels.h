@@ -30,8 +30,8 @@ int lh_cuda_norm_activations(lh_cuda_stream stream, const lh_activations *packed
                              float *scale, float epsilon);
 int lh_cuda_rms_scale(lh_cuda_stream stream, float *scale, const float *squares, uint32_t rows,
                       uint32_t width, float epsilon);
-/* Of few rows each block of weights is read once; of more, tiles of 64 rows are multiplied by
- * tensor cores where the weights are quantized. Either way the fold is in block order. */
+/* Where the weights are quantized, how a product is laid over threads depends on the number of
+ * rows: one, up to 64, or more. Either way the fold is in block order. */
 int lh_cuda_matmul(lh_cuda_stream stream, float *y, size_t y_stride, const lh_activations *x,
                    const lh_matrix *w, lh_span in, lh_span out, bool continues);
 int lh_cuda_scale_rows(lh_cuda_stream stream, float *y, size_t stride, uint32_t rows,
@@ -183,6 +183,97 @@ size_t lh_cuda_draw_scratch_bytes(uint32_t rows, uint32_t count);
 int lh_cuda_draw(lh_cuda_stream stream, uint32_t *tokens, const float *logits, size_t stride,
                  uint32_t rows, uint32_t count, const lh_cuda_draw_row *draws, lh_cuda_cuts cuts,
                  void *scratch);
+
+/* ---- Mixtures of experts: what worker/compute/stage/experts.h describes, without the host ---- */
+
+/* What lh_cuda_route answers to more than it can do: the CUDA runtime's number of that. */
+#define LH_CUDA_INVALID_VALUE 1
+
+typedef enum lh_cuda_routing_kind {
+    LH_CUDA_ROUTING_SOFTMAX,
+    LH_CUDA_ROUTING_SIGMOID,
+    LH_CUDA_ROUTING_SOFTMAX_OF_CHOSEN
+} lh_cuda_routing_kind;
+
+/* At most 1024 experts, 32 of them used, and 64 groups. */
+typedef struct lh_cuda_routing {
+    lh_cuda_routing_kind kind;
+    uint32_t experts, used;
+    uint32_t groups, groups_used; /* 1 and 1: all experts count */
+    bool is_normalized;
+    float scale;
+    const float *bias; /* [experts]; NULL: none */
+} lh_cuda_routing;
+
+/* Slots [first, first + count), rows that go through one expert; count 0: none. */
+typedef struct lh_cuda_expert_group {
+    uint32_t expert, first, count;
+} lh_cuda_expert_group;
+
+/* Slots of a group at most: those of one expert are as many groups as they need. */
+#define LH_CUDA_EXPERT_ROWS 16u
+
+/* The most groups that `slots` slots make. */
+static inline __attribute__((always_inline))
+#ifdef __CUDACC__
+__host__ __device__
+#endif
+    uint32_t
+    lh_cuda_expert_groups(uint32_t experts, uint32_t slots) {
+    const uint32_t begun = experts < slots ? experts : slots;
+    return (uint32_t)((slots + (uint64_t)begun * (LH_CUDA_EXPERT_ROWS - 1)) / LH_CUDA_EXPERT_ROWS);
+}
+
+/* Where the rows of a step go, arrays of the device. A slot is one row at one expert; slots lie in
+ * the order of experts, and of rows within one. */
+typedef struct lh_cuda_experts {
+    uint32_t *counts; /* [1 + used][experts] */
+    /* of each row, [rows][used], in the order of its experts */
+    uint32_t *chosen, *slots;
+    float *shares;
+    /* of each slot, [rows * used]; slot_scale is the scale of its row */
+    uint32_t *rows;
+    float *slot_shares, *slot_scale;
+    lh_cuda_expert_group *groups; /* [lh_cuda_expert_groups(experts, rows * used)] */
+    /* The same of the n-th expert of each row alone, [used][rows] and
+     * [used][lh_cuda_expert_groups(experts, rows)]: what a sum over experts takes where there are
+     * many rows. All NULL: it has at most LH_CUDA_EXPERT_SUM_ROWS, of quantized matrices. */
+    uint32_t *nth_rows, *nth_slots;
+    float *nth_shares;
+    lh_cuda_expert_group *nth_groups;
+} lh_cuda_experts;
+
+#define LH_CUDA_EXPERT_SUM_ROWS 8u
+
+/* logits[rows][experts] (row stride `stride`) become shares, and those decide: the choice and the
+ * shares of lh_experts_choose where logits are finite, the slots of lh_experts_route, and all that
+ * lh_cuda_experts has besides. */
+int lh_cuda_route(lh_cuda_stream stream, const lh_cuda_experts *experts,
+                  const lh_cuda_routing *routing, float *logits, size_t stride, const float *scale,
+                  uint32_t rows);
+
+/* A matrix for each expert, one after the other, `bytes` apart; biases[experts][outputs] or
+ * NULL. */
+typedef struct lh_cuda_expert_matrices {
+    lh_matrix first;
+    size_t bytes;
+    const float *biases;
+} lh_cuda_expert_matrices;
+
+/* y[slot] = x[row of the slot] W[expert]^T, multiplied by slot_scale, for all slots of `rows` rows
+ * at once; with biases fma(y, slot_scale, bias). */
+int lh_cuda_expert_products(lh_cuda_stream stream, float *y, size_t y_stride,
+                            const lh_activations *x, const lh_cuda_expert_matrices *w,
+                            const lh_cuda_experts *experts, const lh_cuda_routing *routing,
+                            uint32_t rows);
+/* h[row][out] += x[slot] W[expert]^T and then share * bias[expert], for the experts of each row in
+ * their order: what lh_op_expert_sum computes. */
+int lh_cuda_expert_sum(lh_cuda_stream stream, float *h, size_t h_stride, const lh_activations *x,
+                       const lh_cuda_expert_matrices *w, lh_span out,
+                       const lh_cuda_experts *experts, const lh_cuda_routing *routing,
+                       uint32_t rows);
+/* y[rows] = 1 / (1 + exp(-x[row])), rows of x `stride` apart: the shared expert's shares. */
+int lh_cuda_sigmoid(lh_cuda_stream stream, float *y, const float *x, size_t stride, uint32_t rows);
 
 #ifdef __cplusplus
 }

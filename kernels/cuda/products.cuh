@@ -3,15 +3,33 @@
 
 #include "kernels/cuda/quants.cuh"
 
+/* Rows that go through experts: groups of slots, which read rows x_rows[slot] and write rows
+ * y_rows[slot] (NULL: row `slot`), and what is done to a sum afterwards (lh_cuda_expert_products).
+ * All NULL where there are none. */
+struct lh_expert_arguments {
+    const lh_cuda_expert_group *groups;
+    uint32_t group_count;
+    size_t bytes; /* of a matrix; the next expert's is behind it */
+    const uint32_t *x_rows, *y_rows;
+    const float *scale, *shares, *biases; /* biases[experts][width] */
+    uint32_t width;
+};
+
 struct lh_product_arguments {
     float *y;
     size_t y_stride;
     const void *x;
-    uint32_t rows, width, parts; /* parts: int8 blocks for each 32 inputs of x; 0: floats */
+    uint32_t rows, width, parts; /* parts: int8 blocks for each 32 inputs of x, 1 or 2; 0: floats */
     lh_weights w;
     lh_span in, out;
     bool continues;
+    lh_expert_arguments experts;
 };
+
+/* The block of 32 inputs that a term is of: each int8 block of x makes one. */
+__device__ inline uint32_t lh_term_block(const lh_product_arguments &a, uint32_t term) {
+    return term >> (a.parts - 1);
+}
 
 /* The int8 blocks of x from block b of row `row` on. */
 __device__ inline const lh_q8_block *lh_x_block(const lh_product_arguments &a, uint32_t row,
@@ -19,9 +37,53 @@ __device__ inline const lh_q8_block *lh_x_block(const lh_product_arguments &a, u
     return (const lh_q8_block *)a.x + ((size_t)row * (a.width / LH_BLOCK) + b) * a.parts;
 }
 
+/* Rows of one matrix that a block of threads multiplies, from x's `first` on. */
+struct lh_batch {
+    const uint8_t *weights;
+    uint32_t expert, first, count;
+};
+
+/* Batch `unit` of `each` rows; or group `unit`, which may be empty. */
+__device__ inline lh_batch lh_batch_of(const lh_product_arguments &a, uint32_t unit,
+                                       uint32_t each) {
+    const uint32_t left = a.rows - unit * each;
+    lh_cuda_expert_group group = {0, unit * each, left < each ? left : each};
+    if (a.experts.groups)
+        group = a.experts.groups[unit];
+    return {a.w.data + group.expert * a.experts.bytes, group.expert, group.first, group.count};
+}
+
+__device__ inline uint32_t lh_x_row(const lh_product_arguments &a, uint32_t slot) {
+    return a.experts.x_rows ? a.experts.x_rows[slot] : slot;
+}
+
+/* Output c of `slot`. */
+__device__ inline float *lh_y_at(const lh_product_arguments &a, uint32_t slot, uint32_t c) {
+    return a.y + (a.experts.y_rows ? a.experts.y_rows[slot] : slot) * a.y_stride + c;
+}
+
+/* What follows its sum where there are experts. */
+__device__ inline float lh_ended(const lh_expert_arguments &e, uint32_t expert, uint32_t slot,
+                                 uint32_t c, float y) {
+    const float *bias = e.biases ? e.biases + (size_t)expert * e.width + c : nullptr;
+    if (e.scale)
+        return bias ? lh_fma(y, e.scale[slot], *bias) : y * e.scale[slot];
+    return bias ? lh_fma(e.shares[slot], *bias, y) : y;
+}
+
 /* One product each; defined in the file of the kernel. Rows and spans are not empty. */
 int lh_float_products(lh_cuda_stream stream, lh_dtype dtype, const lh_product_arguments &a);
-/* Few rows: up to LH_FEW_ROWS. */
-#define LH_FEW_ROWS 4u
+/* One row; or rows that go through several experts one after the other, each on its own. */
 int lh_row_products(lh_cuda_stream stream, lh_dtype dtype, const lh_product_arguments &a);
+struct lh_expert_rows {
+    const uint32_t *chosen, *slots; /* [rows][used]: experts, and rows of x */
+    const float *shares;
+    uint32_t rows, used;
+};
+int lh_expert_row_products(lh_cuda_stream stream, lh_dtype dtype, const lh_product_arguments &a,
+                           const lh_expert_rows &rows);
+/* Batches, up to so many rows; or groups of slots, of which each has at most LH_CUDA_EXPERT_ROWS,
+ * and at most `rows`. */
+#define LH_BATCH_ROWS 64u
+int lh_batch_products(lh_cuda_stream stream, lh_dtype dtype, const lh_product_arguments &a);
 int lh_tile_products(lh_cuda_stream stream, lh_dtype dtype, const lh_product_arguments &a);

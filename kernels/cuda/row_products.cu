@@ -1,27 +1,31 @@
-/* Products of quantized weights and a few rows: decode, where the weights' way from memory counts.
+/* Products of quantized weights and one row: decode, where the weights' way from memory counts.
  *
  * An output is one chain over all its blocks, which no two threads can share; but what a block adds
  * is an exact integer, times scales, and those anybody can compute. So a block of threads has one
  * tile of 16 outputs. Four threads take a block of 32 inputs, 4 outputs each; 32 blocks are a
- * phase, whose terms (lh_block_term) go to shared memory, and a thread for each output and row adds
- * them up in order:
+ * phase, whose terms (lh_block_term) go to shared memory, and a thread for each output adds them up
+ * in order:
  *
- *     thread   0   1   2   3 |  4 ...  7 | ...         16 x rows threads:
+ *     thread   0   1   2   3 |  4 ...  7 | ...         16 threads:
  *     block    b             |  b + 1    |               acc = fma(term.x, term.y, acc)
  *     outputs  0-3 4-7 ..-15 |           |               for b ascending
  *
- * Each byte of the weights is read once, in pieces of 64 bytes that lie side by side, for all rows;
- * those of the next phase are on their way while this one is folded. Terms have two buffers, so one
- * barrier a phase does: who writes buffer p again has passed the barrier behind its fold. */
+ * The weights are read in pieces of 64 bytes that lie side by side; those of the next two phases
+ * are on their way while this one is folded. Terms have two buffers, so one barrier a phase does:
+ * who writes buffer p again has passed the barrier behind its fold. */
 #include "kernels/cuda/products.cuh"
 
 namespace {
 
 const uint32_t THREADS = 128, QUADS = LH_LANES / 4, PHASE_TERMS = THREADS / QUADS;
 
-template <uint32_t ROWS> struct phase_terms {
-    float2 of[2][PHASE_TERMS][ROWS][LH_LANES];
+/* Phases whose weights are on their way: 18 KB of 4-bit weights for each tile. */
+const uint32_t AHEAD = 2;
+
+struct phase_terms {
+    float2 of[2][PHASE_TERMS][LH_LANES];
 };
+static_assert(AHEAD % 2 == 0, "the buffers of terms take turns, too");
 
 /* A block of 4 outputs as it lies in memory. */
 template <typename F> struct quad {
@@ -73,72 +77,139 @@ __device__ lh_block_scale scale_of(const quad<F> &q, uint32_t index, float unit)
                           unit);
 }
 
-/* The terms of one block of activations for 4 outputs: of[row][4 * quad_index + ...]. */
-template <typename F, uint32_t ROWS>
-__device__ void compute_terms(float2 (*terms)[LH_LANES], const quad<F> &q, uint32_t quad_index,
-                              const lh_q8_block *const x[ROWS], const lh_weights &w) {
-    uint32_t inputs[ROWS][8];
+/* A block of the row, as all threads that have it read it. */
+struct inputs {
+    uint32_t q[8];
+    float d;
+    int sums[2];
+};
+
+__device__ inputs load_inputs(const lh_q8_block *x) {
+    inputs in;
 #pragma unroll
-    for (uint32_t r = 0; r < ROWS; r++)
-#pragma unroll
-        for (uint32_t g = 0; g < 8; g++)
-            inputs[r][g] = ((const uint32_t *)x[r]->q)[g];
+    for (uint32_t g = 0; g < 8; g++)
+        in.q[g] = ((const uint32_t *)x->q)[g];
+    in.d = x->d;
+    in.sums[0] = lh_half_sum(x, 0);
+    in.sums[1] = lh_half_sum(x, 1);
+    return in;
+}
+
+/* The terms of a block for 4 outputs. */
+template <typename F>
+__device__ void compute_terms(float2 *terms, const quad<F> &q, const inputs &x,
+                              const lh_weights &w) {
 #pragma unroll
     for (uint32_t l = 0; l < 4; l++) {
         const lh_block_scale scale = scale_of<F>(q, l, w.unit);
-        int dots[ROWS][2] = {};
+        int dots[2] = {};
 #pragma unroll
         for (uint32_t g = 0; g < 8; g++) {
             const uint32_t word = lh_quant_word<F>(q.low[lh_low_word<F>(g)][l],
                                                    q.high[lh_high_word<F>(g)][l], g, w.levels);
-#pragma unroll
-            for (uint32_t r = 0; r < ROWS; r++)
-                dots[r][g / 4] = __dp4a((int)word, (int)inputs[r][g], dots[r][g / 4]);
+            dots[g / 4] = __dp4a((int)word, (int)x.q[g], dots[g / 4]);
         }
-#pragma unroll
-        for (uint32_t r = 0; r < ROWS; r++)
-            terms[r][4 * quad_index + l] = lh_block_term<F>(
-                scale, dots[r][0], dots[r][1], x[r]->d, lh_half_sum(x[r], 0), lh_half_sum(x[r], 1));
+        terms[l] = lh_block_term<F>(scale, dots[0], dots[1], x.d, x.sums[0], x.sums[1]);
     }
 }
 
-template <typename F, uint32_t ROWS>
-__global__ void __launch_bounds__(THREADS) row_products(lh_product_arguments a) {
-    LH_SHARED(phase_terms<ROWS>, terms);
-    const uint32_t first_block = a.in.begin / LH_BLOCK;
-    const uint32_t count = (a.in.end - a.in.begin) / LH_BLOCK * a.parts;
-    const uint32_t tile_output = a.out.begin + blockIdx.x * LH_LANES;
-    const uint8_t *tile = a.w.data + (size_t)(tile_output / LH_LANES) * a.w.tile_bytes;
+/* What a block of threads goes through: terms of one matrix, or of those of a row's experts one
+ * after the other, `each` terms of each. */
+template <bool EXPERTS> struct row_source {
+    const uint8_t *tile;
+    const lh_q8_block *x;
+    uint32_t count, each;
+    const uint32_t *chosen, *slots;
+};
+
+template <bool EXPERTS>
+__device__ row_source<EXPERTS> source_of(const lh_product_arguments &a, const lh_expert_rows &rows,
+                                         uint32_t row, uint32_t tile_output) {
+    const uint32_t each = (a.in.end - a.in.begin) / LH_BLOCK * a.parts;
+    row_source<EXPERTS> s = {a.w.data + (size_t)(tile_output / LH_LANES) * a.w.tile_bytes,
+                             lh_x_block(a, 0, a.in.begin / LH_BLOCK),
+                             each,
+                             each,
+                             nullptr,
+                             nullptr};
+    if (EXPERTS) {
+        s.count = rows.used * each;
+        s.chosen = rows.chosen + row * rows.used;
+        s.slots = rows.slots + row * rows.used;
+    }
+    return s;
+}
+
+template <typename F, bool EXPERTS>
+__device__ quad<F> load_term(const row_source<EXPERTS> &s, const lh_product_arguments &a,
+                             uint32_t term, uint32_t quad_index) {
+    const uint8_t *tile = EXPERTS ? s.tile + s.chosen[term / s.each] * a.experts.bytes : s.tile;
+    const uint32_t in_expert = EXPERTS ? term % s.each : term;
+    return load_quad<F>(a.w, tile, a.in.begin / LH_BLOCK + lh_term_block(a, in_expert), quad_index);
+}
+
+template <bool EXPERTS>
+__device__ inputs load_inputs_of(const row_source<EXPERTS> &s, const lh_product_arguments &a,
+                                 uint32_t term) {
+    if (!EXPERTS)
+        return load_inputs(s.x + term);
+    const size_t slot = s.slots[term / s.each];
+    return load_inputs(s.x + slot * (a.width / LH_BLOCK) * a.parts + term % s.each);
+}
+
+template <typename F, bool EXPERTS>
+__global__ void __launch_bounds__(THREADS, F::LOW + F::HIGH > 4 ? 4 : 6)
+    row_products(lh_product_arguments a, lh_expert_rows rows) {
+    LH_SHARED(phase_terms, terms);
+    const uint32_t row = EXPERTS ? blockIdx.x % rows.rows : 0,
+                   tile_output =
+                       a.out.begin + (EXPERTS ? blockIdx.x / rows.rows : blockIdx.x) * LH_LANES;
+    const row_source<EXPERTS> source = source_of<EXPERTS>(a, rows, row, tile_output);
     const uint32_t slot = threadIdx.x / QUADS, quad_index = threadIdx.x % QUADS;
 
     /* the output whose terms this thread adds up */
-    const uint32_t lane = threadIdx.x % LH_LANES, row = threadIdx.x / LH_LANES;
-    const bool folds = row < a.rows && row < ROWS && tile_output + lane < a.out.end;
-    float *y = a.y + row * a.y_stride + tile_output + lane;
+    const uint32_t output = tile_output + threadIdx.x;
+    const bool folds = threadIdx.x < LH_LANES && output < a.out.end;
+    float *y = a.y + row * a.y_stride + output;
     float acc = folds && a.continues ? *y : 0.0f;
 
-    quad<F> next = {};
-    if (slot < count)
-        next = load_quad<F>(a.w, tile, first_block + slot / a.parts, quad_index);
-    for (uint32_t phase = 0, begin = 0; begin < count; phase++, begin += PHASE_TERMS) {
-        float2(*buffer)[ROWS][LH_LANES] = terms.of[phase % 2];
-        const uint32_t term = begin + slot;
-        if (term < count) {
-            const lh_q8_block *x[ROWS];
+    quad<F> ahead[AHEAD] = {};
 #pragma unroll
-            for (uint32_t r = 0; r < ROWS; r++)
-                x[r] = lh_x_block(a, r < a.rows ? r : 0, first_block + term / a.parts) +
-                       term % a.parts;
-            compute_terms<F, ROWS>(buffer[slot], next, quad_index, x, a.w);
+    for (uint32_t i = 0; i < AHEAD; i++)
+        if (i * PHASE_TERMS + slot < source.count)
+            ahead[i] = load_term<F>(source, a, i * PHASE_TERMS + slot, quad_index);
+    inputs in = {};
+    if (slot < source.count)
+        in = load_inputs_of(source, a, slot);
+    for (uint32_t turn = 0; turn < source.count; turn += AHEAD * PHASE_TERMS) {
+#pragma unroll
+        for (uint32_t i = 0; i < AHEAD; i++) {
+            const uint32_t begin = turn + i * PHASE_TERMS, term = begin + slot;
+            if (begin >= source.count)
+                break;
+            float2(*buffer)[LH_LANES] = terms.of[i % 2];
+            if (term < source.count)
+                compute_terms<F>(buffer[slot] + 4 * quad_index, ahead[i], in, a.w);
+            if (term + AHEAD * PHASE_TERMS < source.count)
+                ahead[i] = load_term<F>(source, a, term + AHEAD * PHASE_TERMS, quad_index);
+            if (term + PHASE_TERMS < source.count)
+                in = load_inputs_of(source, a, term + PHASE_TERMS);
+            __syncthreads();
+            const uint32_t left = source.count - begin,
+                           here = left < PHASE_TERMS ? left : PHASE_TERMS;
+            if (!folds)
+                continue;
+#pragma unroll 16
+            for (uint32_t k = 0; k < here; k++) {
+                acc = lh_fma(buffer[k][threadIdx.x].x, buffer[k][threadIdx.x].y, acc);
+                if (EXPERTS && a.experts.biases && (begin + k + 1) % source.each == 0) {
+                    const uint32_t e = (begin + k) / source.each;
+                    acc = lh_fma(
+                        rows.shares[row * rows.used + e],
+                        a.experts.biases[(size_t)source.chosen[e] * a.experts.width + output], acc);
+                }
+            }
         }
-        if (term + PHASE_TERMS < count)
-            next =
-                load_quad<F>(a.w, tile, first_block + (term + PHASE_TERMS) / a.parts, quad_index);
-        __syncthreads();
-        const uint32_t left = count - begin, here = left < PHASE_TERMS ? left : PHASE_TERMS;
-        if (folds)
-            for (uint32_t i = 0; i < here; i++)
-                acc = lh_fma(buffer[i][row][lane].x, buffer[i][row][lane].y, acc);
     }
     if (folds)
         *y = acc;
@@ -147,10 +218,18 @@ __global__ void __launch_bounds__(THREADS) row_products(lh_product_arguments a) 
 } // namespace
 
 int lh_row_products(lh_cuda_stream stream, lh_dtype dtype, const lh_product_arguments &a) {
-    const uint32_t blocks = lh_blocks_for(a.out.end - a.out.begin, LH_LANES);
+    const uint32_t tiles = lh_blocks_for(a.out.end - a.out.begin, LH_LANES);
     return lh_with_form(dtype, [&](auto form) {
-        using F = decltype(form);
-        return a.rows == 1 ? lh_launch(row_products<F, 1>, blocks, THREADS, stream, a)
-                           : lh_launch(row_products<F, LH_FEW_ROWS>, blocks, THREADS, stream, a);
+        return lh_launch(row_products<decltype(form), false>, tiles, THREADS, stream, a,
+                         lh_expert_rows{});
+    });
+}
+
+int lh_expert_row_products(lh_cuda_stream stream, lh_dtype dtype, const lh_product_arguments &a,
+                           const lh_expert_rows &rows) {
+    const uint32_t tiles = lh_blocks_for(a.out.end - a.out.begin, LH_LANES);
+    return lh_with_form(dtype, [&](auto form) {
+        return lh_launch(row_products<decltype(form), true>,
+                         lh_blocks_for((uint64_t)tiles * rows.rows, 1), THREADS, stream, a, rows);
     });
 }

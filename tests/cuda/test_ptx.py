@@ -37,10 +37,11 @@ OPERATION = re.compile(r"^\s*(?:@!?%p\d+\s+)?([a-z][a-z0-9_.:]*)[\s;]")
 # Name and template numbers -> the most registers of a thread and bytes of shared memory of a block, and why so many. 65,536 registers are a
 # multiprocessor's; its shared memory is 64 KiB (7.5) to 228 KiB.
 LIMITS = {
-    "row_products<1>": (64, 8192),  # 8 blocks of 128 threads: 32 warps with a piece of weights on its way each
-    "row_products<4>": (168, 32768),  # 3 blocks
-    "tile_products<1,2>": (112, 24576),  # 4 blocks
-    "tile_products<4,8>": (128, 24576),  # 4 blocks
+    # 6 blocks of 128 threads (wide forms: 4), each of which has the weights of two phases on its way
+    "row_products": (128, 8192),
+    "batch_products<1>": (168, 36864),  # 3 blocks: each warp has the weights of 8 terms on their way
+    "batch_products<2>": (168, 36864),
+    "tile_products": (168, 24576),  # 3 blocks
     "attend_rows<1>": (80, 2048),  # 3 blocks of 256 threads, each of which has 32 numbers on their way
     "attend_rows<2>": (80, 4096),
     "attend_rows<4>": (128, 8192),  # 2 blocks
@@ -54,7 +55,7 @@ LIMITS = {
 }
 ELSE = (42, 4)  # 12 blocks of 128 threads
 # A warp of Turing holds the operands of eight small products where the others have two: 2 blocks.
-EXCEPTIONS = {("tile_products<4,8>", "sm_75"): (224, 24576)}
+EXCEPTIONS = {("tile_products", "sm_75"): (224, 24576)}
 
 
 def ptx_problems(text):
@@ -74,7 +75,7 @@ def ptx_problems(text):
 
 
 def kernel_name(declaration):
-    """row_products<1> of its declaration, as c++filt writes it."""
+    """batch_products<1> of its declaration, as c++filt writes it."""
     plain = declaration.replace("(anonymous namespace)::", "").replace("(lh_dtype)", "type ")
     numbers = re.findall(r"\b([0-9]+)u\b", plain)
     return re.search(r"(\w+)(<.*>)?\(", plain)[1] + (f"<{','.join(numbers)}>" if numbers else "")
@@ -120,7 +121,7 @@ UNSOUND = {
     "\tatom.global.add.noftz.bf16 \t%h1, [%rd1], %h2;\n": "order of chance",
     "\tmul.rn.f64 \t%fd1, %fd2, %fd3;\n": "double",
 }
-LOG = """ptxas info    : Compiling entry function '_Z12row_productsI7lh_formIL8lh_dtype2EELj1EEv20lh_product_arguments' for 'sm_80'
+LOG = """ptxas info    : Compiling entry function '_Z14batch_productsI7lh_formIL8lh_dtype2EELj1EEv20lh_product_arguments' for 'sm_80'
     {} bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
 ptxas info    : Used {} registers, used 1 barriers, {} bytes smem, 472 bytes cmem[0]
 """
@@ -130,9 +131,9 @@ def self_test():
     assert not list(ptx_problems(SOUND)), list(ptx_problems(SOUND))
     for line, wanted in UNSOUND.items():
         assert any(wanted in problem for problem in ptx_problems(SOUND + line)), f"{line.strip()} is not found"
-    for figures, wanted in (((0, 64, 8192), ""), ((16, 64, 8192), "local memory"), ((0, 65, 8192), "registers"), ((0, 64, 8193), "shared")):
+    for figures, wanted in (((0, 168, 36864), ""), ((16, 168, 36864), "local memory"), ((0, 169, 36864), "registers"), ((0, 168, 36865), "shared")):
         found = list(limit_problems(compiled_kernels(LOG.format(*figures))))
-        assert len(found) == bool(wanted) and all(problem.startswith("row_products<1> for sm_80") and wanted in problem for problem in found), found
+        assert len(found) == bool(wanted) and all(problem.startswith("batch_products<1> for sm_80") and wanted in problem for problem in found), found
 
 
 def main():
