@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(LH_BLOCK_THREADS) pack_floats(pack_arguments a
 
 /* ---- With the sum of squares ---- */
 
-const uint32_t NORM_THREADS = 256, NORM_COLUMNS = 1024;
+const uint32_t NORM_THREADS = 1024, NORM_COLUMNS = 4096;
 
 struct norm_arguments {
     pack_arguments pack;
@@ -84,7 +84,7 @@ struct norm_state {
     float x[2][NORM_COLUMNS];
 };
 
-/* A block of threads for each row: all of them pack its columns, 1024 at a time, and leave them in
+/* A block of threads for each row: all of them pack its columns, 4096 at a time, and leave them in
  * shared memory, where the 16 lanes of the first warp go on with their chains while the others are
  * at the next ones. */
 __global__ void __launch_bounds__(NORM_THREADS) norm_rows(norm_arguments n) {
