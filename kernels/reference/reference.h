@@ -70,7 +70,8 @@ void lh_reference_weigh(float *partial, float *p, const lh_kv_view *view, uint32
 void lh_reference_join(float *sum, const float *next, uint32_t dims);
 /* y[dims] when all blocks are joined; sink: NULL for none. */
 void lh_reference_finish(float *y, float *sum, uint32_t dims, const float *sink);
-/* Number d of the value of KV head `kv_head` at position t, widened. */
+/* Number d of the key, or of the value, of KV head `kv_head` at position t, widened. */
+float lh_reference_key_number(const lh_kv_view *view, uint32_t kv_head, uint32_t t, uint32_t d);
 float lh_reference_value_number(const lh_kv_view *view, uint32_t kv_head, uint32_t t, uint32_t d);
 void lh_reference_latent_attention(float *y, size_t y_stride, const float *q, size_t q_stride,
                                    const lh_kv_view *view, uint32_t rank, uint32_t heads,

@@ -1,5 +1,5 @@
 /* Rows of the KV pages on 16 lanes, in the numbers of each type; an f32x16.h and the reference are
- * included before this file. kernels/reference/attention.c says in scalars what is done; floats are
+ * included before this file. kernels/reference/kv_pages.c says in scalars what is done; floats are
  * stored there for all sets. */
 #pragma once
 

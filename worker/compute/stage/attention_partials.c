@@ -1,3 +1,4 @@
+/* Sizes, room, and which rows are divided. */
 #include "worker/compute/stage/attention_partials.h"
 
 #include "common/base/arithmetic.h"

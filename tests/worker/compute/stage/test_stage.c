@@ -265,6 +265,74 @@ static void test_last_rows_of_chunks(void **state) {
     free(file);
 }
 
+/* ---- Far rows ---- */
+
+/* Rows on both sides of the third block's first position, computed few at a time: threads share
+ * their attention, by blocks of keys. */
+enum { NEAR = 2 * LH_ATTENTION_BLOCK - 4, FAR_ROWS = 12, CHUNK_ROWS = 64 };
+
+static digests digests_of_far_rows(stage_chain *chain, uint32_t rows_at_once) {
+    uint32_t tokens[NEAR + FAR_ROWS];
+    digests list = {0};
+    const stage_chain_events events = {.context = &list, .on_sample = keep_digest};
+    make_tokens(tokens, NEAR + FAR_ROWS, stage_chain_config(chain)->vocabulary, 9);
+    for (uint32_t first = 0, rows; first < NEAR; first += rows) {
+        rows = NEAR - first < CHUNK_ROWS ? NEAR - first : CHUNK_ROWS;
+        const lh_step_segment segment = {.sequence = 1, .first_position = first, .rows = rows};
+        run(chain, &(lh_batch){rows, tokens + first, 1, &segment, {0}, false}, &events);
+    }
+    for (uint32_t first = NEAR; first < NEAR + FAR_ROWS; first += rows_at_once) {
+        lh_step_segment segments[FAR_ROWS];
+        for (uint32_t i = 0; i < rows_at_once; i++) {
+            segments[i] = (lh_step_segment){.sequence = 1,
+                                            .first_position = first + i,
+                                            .rows = 1,
+                                            .sample = true,
+                                            .sampling = greedy};
+        }
+        run(chain, &(lh_batch){rows_at_once, tokens + first, rows_at_once, segments, {0}, false},
+            &events);
+    }
+    assert_int_equal(list.count, FAR_ROWS);
+    return list;
+}
+
+static void check_far_rows(tiny_llama model) {
+    static const uint32_t threads[] = {1, 2, 5}, rows_at_once[] = {1, 3, FAR_ROWS};
+    size_t length;
+    model.context = 1024;
+    uint8_t *file = tiny_llama_bytes(&model, &length);
+    stage_chain_options options = plain_options();
+    stage_chain *chain = create(file, length, &options);
+    const digests expected = digests_of_far_rows(chain, FAR_ROWS);
+    stage_chain_destroy(chain);
+    for (size_t isa = 0; lh_kernels_at(isa); isa++)
+        for (size_t i = 0; i < sizeof threads / sizeof threads[0]; i++) {
+            options.isa = lh_kernels_at(isa)->name;
+            options.threads = threads[i];
+            chain = create(file, length, &options);
+            const digests got = digests_of_far_rows(chain, rows_at_once[i]);
+            for (uint32_t row = 0; row < FAR_ROWS; row++)
+                if (got.values[row] != expected.values[row])
+                    fail_msg("row %u differs: %u threads, %s, %s", row, threads[i], options.isa,
+                             model.architecture ? model.architecture : "llama");
+            stage_chain_destroy(chain);
+        }
+    free(file);
+}
+
+static void test_threads_share_far_rows(void **state) {
+    (void)state;
+    tiny_llama model = tiny_llama_of("gemma3");
+    check_far_rows(tiny_llama_default());
+    check_far_rows(tiny_llama_of("gpt-oss"));
+    model.window = LH_ATTENTION_BLOCK + 2; /* these rows see three blocks, or two */
+    check_far_rows(model);
+    model = tiny_llama_of("deepseek2");
+    model.heads = model.kv_heads = 20; /* more than a part takes together */
+    check_far_rows(model);
+}
+
 /* ---- Batches ---- */
 
 enum { SEQUENCES = 4, STEPS = 6 };
@@ -716,6 +784,7 @@ int main(void) {
         cmocka_unit_test(test_batch_of_a_mixture),
         cmocka_unit_test(test_batch_of_latent_attention),
         cmocka_unit_test(test_last_rows_of_chunks),
+        cmocka_unit_test(test_threads_share_far_rows),
         cmocka_unit_test(test_batch_beside_alone),
         cmocka_unit_test(test_a_fork_gives_the_same_bits),
         cmocka_unit_test(test_scores_do_not_depend_on_the_split),
