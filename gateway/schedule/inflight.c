@@ -12,8 +12,8 @@
  *    due, not by what was known when it left.
  *  - Nobody here looked: the gateway itself was stopped, and what came is still to be read. Then it
  *    is looked at again later.
- *  - The estimate is wrong. Each such fault doubles the patience until a step has come back, up to
- *    the step timeout. */
+ *  - The estimate is wrong, as where others took the processors. Each such fault doubles the
+ *    patience until a step with rows has come back, up to the step timeout. */
 #include "gateway/schedule/inflight.h"
 
 #include "common/base/arithmetic.h"
@@ -35,7 +35,7 @@ struct lh_inflight {
     uint64_t next_step;
     /* under way by class, those without rows, and all whose answer is due */
     uint32_t under_way[2], empties, total;
-    uint32_t overdue_faults;       /* since a step last landed; at most DOUBLINGS_MAX */
+    uint32_t overdue_faults;       /* since rows last came back; at most DOUBLINGS_MAX */
     lh_inflight_segment *segments; /* [steps_max][segments_max] */
     lh_block_table **truncations;  /* [steps_max][LH_INFLIGHT_TRUNCATIONS_MAX] */
     lh_kept_mask **mask_drops;     /* [steps_max][LH_STEP_MASK_DROPS_MAX] */
@@ -109,8 +109,9 @@ static int64_t patience_us(const lh_inflight *inflight) {
     double us = 0;
     for (const lh_inflight_step *step = NULL; (step = next_of(inflight, step));)
         us += step->alone_us;
-    int64_t least = least_us(inflight) << inflight->overdue_faults;
-    return us * TIMES > (double)least ? (int64_t)fmin(us * TIMES, LONGEST_US) : least;
+    double least = (double)least_us(inflight), most = least * (1u << DOUBLINGS_MAX);
+    double doubled = fmax(us * TIMES, least) * (1u << inflight->overdue_faults);
+    return (int64_t)fmin(fmax(us * TIMES, fmin(doubled, most)), LONGEST_US);
 }
 
 /* ---- Leaving ---- */
@@ -244,11 +245,13 @@ static void land_cancelled(lh_inflight *inflight, uint64_t before) {
 
 void lh_inflight_land(lh_inflight *inflight, lh_inflight_step *step) {
     uint64_t number = step->step;
+    bool has_rows = step->rows > 0; /* what resynchronizes caches has none, and takes no time */
     lh_inflight_pass(inflight, step);
     remove_step(inflight, step);
     finish_taking(inflight, step);
     land_cancelled(inflight, number);
-    inflight->overdue_faults = 0;
+    if (has_rows)
+        inflight->overdue_faults = 0;
 }
 
 void lh_inflight_drop_all(lh_inflight *inflight) {

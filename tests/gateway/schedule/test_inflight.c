@@ -366,6 +366,34 @@ static void patience_has_its_limits(void **state) {
     destroy_table(inflight);
 }
 
+/* Not the least alone: and an empty step, with which a chain goes on, says nothing of those that
+ * have rows. */
+static void patience_doubles_from_what_a_step_should_take(void **state) {
+    (void)state;
+    lh_cost_chain costs = {.stage_count = 1, .width = 64};
+    costs.stages[0] = (lh_compute_profile){.point_count = 1, .points = {{1, 7}}};
+    for (uint32_t i = 0; i < 2; i++)
+        costs.hops[i] = (lh_cost_hop){.bytes_per_us = 1e9};
+    lh_inflight *inflight = create_measured_table(&costs);
+    int64_t first_us = 0;
+    for (int64_t faults = 0; faults < 3; faults++) {
+        lh_inflight_step *step = launch_two(inflight, LH_STEP_DECODE, 0, 1, 0);
+        if (faults == 0)
+            first_us = step->due_us;
+        assert_true(first_us > 100);
+        assert_in_range(step->due_us, first_us << faults, (first_us + 1) << faults);
+        assert_ptr_equal(lh_inflight_find_overdue(inflight, step->due_us), step);
+        lh_inflight_drop_all(inflight);
+        lh_inflight_step *empty = lh_inflight_blank(inflight);
+        lh_inflight_launch(inflight, empty, 0);
+        lh_inflight_land(inflight, empty);
+    }
+    lh_inflight_land(inflight, launch_two(inflight, LH_STEP_DECODE, 0, 1, 0));
+    assert_int_equal(launch_two(inflight, LH_STEP_DECODE, 0, 1, 0)->due_us, first_us);
+    lh_inflight_drop_all(inflight);
+    destroy_table(inflight);
+}
+
 /* ---- What nobody needs any more ---- */
 
 /* Some sequence that lives. */
@@ -554,6 +582,7 @@ int main(void) {
         cmocka_unit_test(a_cancelled_step_lands_with_the_next_one_after_it),
         cmocka_unit_test(a_step_alone_takes_what_the_costs_say),
         cmocka_unit_test(patience_has_its_limits),
+        cmocka_unit_test(patience_doubles_from_what_a_step_should_take),
         cmocka_unit_test(a_step_of_the_dead_is_cancelled_unless_somebody_needs_it),
         cmocka_unit_test(a_step_that_others_go_on_from_is_kept),
         cmocka_unit_test(a_record_forgets_what_it_held),
