@@ -52,7 +52,7 @@ static void read_tools(const lh_body_reader *body, lh_openai_request *request) {
                            : type && strcmp(type, "none") == 0 ? LH_TOOL_CHOICE_NONE
                                                                : LH_TOOL_CHOICE_AUTO,
                            is_named ? lh_openai_tool_name(&choice) : NULL, &request->tools);
-    request->tools.has_one_call = lh_body_bool(&choice, "disable_parallel_tool_use");
+    request->tools.has_one_call = lh_body_bool_or(&choice, "disable_parallel_tool_use", is_named);
 }
 
 /* ---- All of it ---- */

@@ -1,5 +1,5 @@
-"""Starts a gateway and two workers with a real model and runs this folder's tests against it, each client in a process of its own. Started by
-tests/clients/run; arguments: the clients to run, all if there are none."""
+"""Starts a gateway and two workers with a real model and runs the tests of this folder and of evaluation/ against it, each client in a process of its
+own, by the Python that has it. Started by tests/clients/run; arguments: the two Pythons, and the clients to run."""
 
 import os
 import pathlib
@@ -13,29 +13,30 @@ sys.path.append(str(HERE.parent / "system"))
 from fleet import Fleet
 from raw_http import ask
 
-PATIENCE_S = 900
+PATIENCE_S = 1800
 
 
-def run_client(path, environment):
+def run_client(python, path, environment):
     began = time.monotonic()
     print(f"== {path.stem.removeprefix('test_')}", flush=True)
-    status = subprocess.run([sys.executable, path], env=environment, timeout=PATIENCE_S).returncode
+    status = subprocess.run([python, path], env=environment, timeout=PATIENCE_S).returncode
     print(f"   {time.monotonic() - began:.0f} s", flush=True)
     return status == 0
 
 
-def main(names):
-    known = {path.stem.removeprefix("test_"): path for path in sorted(HERE.glob("test_*.py"))}
+def main(python, evaluations_python, *names):
+    known = {path.stem.removeprefix("test_"): (runs, path) for runs, folder in ((python, HERE), (evaluations_python, HERE / "evaluation"))
+             for path in sorted(folder.glob("test_*.py"))}
     unknown = [name for name in names if name not in known]
     if unknown:
         sys.exit(f"unknown: {', '.join(unknown)}; there are {', '.join(known)}")
     with Fleet(workers=2) as fleet:
         model = ask(fleet.port, "GET", "/v1/models").json()["data"][0]["id"]
         environment = {**os.environ, "LONGHAUL_CLIENTS_URL": f"{fleet.url}/v1", "LONGHAUL_CLIENTS_MODEL": model}
-        failed = [name for name in names or known if not run_client(known[name], environment)]
+        failed = [name for name in names if not run_client(*known[name], environment)]
     if failed:
         sys.exit(f"FAILED: {', '.join(failed)}")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(*sys.argv[1:])

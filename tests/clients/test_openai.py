@@ -1,4 +1,4 @@
-"""openai, its validation strict: parsing and streaming helpers of both of its APIs, tools, and what is refused."""
+"""openai, its validation strict: parsing and streaming helpers of both of its APIs, tools, embeddings, and what is refused."""
 
 import json
 import unittest
@@ -41,6 +41,15 @@ class OpenAI(unittest.TestCase):
             for choice in chunk.choices:
                 texts[choice.index] += choice.text
         self.assertEqual(texts, [choice.text for choice in whole.choices])
+
+    def test_embeddings(self):
+        # Not strict: the library asks for base64 and validates that as a list, before it decodes it.
+        lenient = self.client.with_options(_extra_kwargs={"_strict_response_validation": False})
+        one, other = lenient.embeddings.create(model=MODEL, input=["The sea", "The sky"]).data
+        plain = self.client.embeddings.create(model=MODEL, input="The sea", encoding_format="float").data[0]
+        self.assertEqual([round(number, 6) for number in one.embedding], [round(number, 6) for number in plain.embedding])
+        self.assertAlmostEqual(sum(number * number for number in one.embedding), 1, places=5)
+        self.assertNotEqual(one.embedding, other.embedding)
 
     def test_parse(self):
         message = self.client.chat.completions.parse(model=MODEL, messages=QUESTION, response_format=Weather, max_tokens=60).choices[0].message

@@ -19,10 +19,13 @@ typedef struct outcome {
 
 /* Another call follows: what was made of parameters that are no JSON is an object. */
 static void check_made(const lh_tool_call_parser *parser, const outcome *out) {
-    if (parser->format->body != LH_TOOL_BODY_PARAMETERS || out->calls.length == 0)
+    const char *arguments = out->calls.bytes ? out->calls.bytes + out->begun : "";
+    size_t length = out->calls.length - out->begun;
+    /* jansson takes no NUL in a name. */
+    if (parser->format->body != LH_TOOL_BODY_PARAMETERS || out->calls.length == 0 ||
+        memmem(arguments, length, "\\u0000", 6))
         return;
-    json_t *object = json_loadb(out->calls.bytes + out->begun, out->calls.length - out->begun,
-                                JSON_ALLOW_NUL, NULL);
+    json_t *object = json_loadb(arguments, length, JSON_ALLOW_NUL, NULL);
     require(json_is_object(object));
     json_decref(object);
 }

@@ -1,12 +1,14 @@
 """Answers that must have a form, by the official `openai` client against a gateway and its workers: every finished answer has it, at a temperature at
-which nothing would have it by chance, and what cannot be followed is a 400 with its place. Random schemas: 16 (4 under the sanitizers), with LONGHAUL_TEST_THOROUGH=1
-(tests/run --thorough) 1,000."""
+which nothing would have it by chance, and what cannot be followed is a 400 with its place. Random schemas and regular expressions: 16 of each (4 under the
+sanitizers), with LONGHAUL_TEST_THOROUGH=1 (tests/run --thorough) 1,000 and 200, and the grammars of tests/truth/test_gbnf.py, four times each."""
 import concurrent.futures
 import enum
 import json
 import os
 import pathlib
+import random
 import re
+import subprocess
 import sys
 import unittest
 
@@ -23,9 +25,13 @@ except ImportError as missing:
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "truth"))
 
+import test_gbnf  # noqa: E402
 from random_schemas import RandomSchemas  # noqa: E402
+from test_regex import is_ours, random_pattern  # noqa: E402
 
-SCHEMAS = 1000 if os.environ.get("LONGHAUL_TEST_THOROUGH") else 4 if IS_QUICK else 16
+IS_THOROUGH = os.environ.get("LONGHAUL_TEST_THOROUGH")
+SCHEMAS = 1000 if IS_THOROUGH else 4 if IS_QUICK else 16
+REGEXES = 200 if IS_THOROUGH else 4 if IS_QUICK else 16
 MODEL = "smollm2/135M-Instruct"
 ASK = [{"role": "user", "content": "Describe a person."}]
 
@@ -127,6 +133,37 @@ class ConstrainedOutput(unittest.TestCase):
             whole = sum(pool.map(finished, range(SCHEMAS)))
         print(f"{SCHEMAS} schemas, {whole} answers finished")
         self.assertGreater(whole, SCHEMAS / 2)
+
+    def test_answers_to_random_regexes_match(self):
+        def matched(seed):
+            pattern = random_pattern(random.Random(seed), 3)
+            choice = self.chat(extra_body={"guided_regex": pattern}, seed=seed, max_tokens=60).choices[0]
+            text = choice.message.content
+            if choice.finish_reason == "stop" and is_ours(text):
+                self.assertTrue(re.fullmatch(pattern, text), (pattern, text))
+            return choice.finish_reason == "stop"
+
+        with concurrent.futures.ThreadPoolExecutor(16) as pool:
+            whole = sum(pool.map(matched, range(REGEXES)))
+        print(f"{REGEXES} regexes, {whole} answers finished")
+        self.assertGreater(whole, REGEXES / 2)
+
+    def test_grammars_that_people_share(self):
+        if not IS_THOROUGH and not list(test_gbnf.CACHE.glob("*.gbnf")):
+            self.skipTest("tests/truth/test_gbnf.py has not fetched them")
+        if not list(test_gbnf.CACHE.glob("*.gbnf")):
+            test_gbnf.fetch()
+        lines = []
+        for path in sorted(test_gbnf.CACHE.glob("*.gbnf")):
+            for seed in range(4 if IS_THOROUGH else 1):
+                choice = self.chat(extra_body={"guided_grammar": path.read_text()}, seed=seed, max_tokens=200 if IS_THOROUGH else 100).choices[0]
+                if choice.finish_reason == "stop":
+                    lines.append((path.name, path.read_bytes(), choice.message.content.encode()))
+        data = "".join(f"g {grammar.hex()}\nt {text.hex()}\n" for _, grammar, text in lines)
+        answers = subprocess.run([test_gbnf.TOOL], input=data, capture_output=True, text=True, check=True).stdout.split()
+        self.assertTrue(lines)
+        self.assertEqual(answers, ["ok", "1"] * len(lines), [(name, text) for name, _, text in lines])
+        print(f"{len(lines)} answers to shared grammars finished")
 
     def test_any_object_is_one(self):
         choice = self.chat(response_format={"type": "json_object"}, max_tokens=200).choices[0]
