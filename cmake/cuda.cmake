@@ -1,4 +1,4 @@
-# CUDA kernels (kernels/cuda), compiled by nvcc into a library of their own; nothing of it is linked to a program. LONGHAUL_CUDA: ON wants a toolkit, AUTO takes one that is found: the one in LONGHAUL_CUDA_TOOLKIT, else what deploy/cuda-toolkit
+# CUDA kernels (kernels/cuda), compiled by nvcc into a library of their own, which a worker opens at run time; no program is linked with it. LONGHAUL_CUDA: ON wants a toolkit, AUTO takes one that is found: the one in LONGHAUL_CUDA_TOOLKIT, else what deploy/cuda-toolkit
 # fetched, else the system's.
 set(LONGHAUL_CUDA AUTO CACHE STRING "Build the CUDA kernels: AUTO, ON or OFF")
 set(LONGHAUL_CUDA_TOOLKIT "" CACHE PATH "A CUDA toolkit, of 13.0 or later")
@@ -69,9 +69,12 @@ if(CUDA_IS_FOUND)
   add_custom_command(OUTPUT ${cuda_library}
     COMMAND ${LONGHAUL_NVCC} -ccbin ${CXX_COMPILER} -shared -cudart static -L${cuda_root}/lib -Xlinker=-z,defs -o ${cuda_library} ${cuda_objects}
     DEPENDS ${cuda_objects} VERBATIM COMMENT "CUDA longhaul-cuda.so")
-  # No program loads it yet: it is built where it is tested.
-  if(LONGHAUL_TESTS)
+  # A worker opens it at run time. It is built where it is tested, and installed where it is asked for.
+  if(LONGHAUL_TESTS OR LONGHAUL_CUDA STREQUAL ON)
     set(in_all ALL)
+  endif()
+  if(LONGHAUL_CUDA STREQUAL ON)
+    install(FILES ${cuda_library} DESTINATION lib/longhaul COMPONENT worker)
   endif()
   add_custom_target(longhaul-cuda ${in_all} DEPENDS ${cuda_library})
 endif()

@@ -406,6 +406,8 @@ static lh_status enter_sandbox(program *p, lh_error *error) {
     lh_program_options_read_host(&p->settings.program, &p->host);
     p->memory = lh_memory_gauge_open("/proc", "/sys/fs/cgroup");
     lh_worker_settings_allow(&p->settings, &rules);
+    if (p->device.is_gpu)
+        lh_sandbox_rules_allow_gpu(&rules);
     lh_status status = lh_sandbox_enter(&rules, "worker", error);
     lh_host_facts_set(&p->host, LH_HOST_LANDLOCK, rules.has_landlock);
     lh_host_facts_set(&p->host, LH_HOST_SECCOMP, rules.has_seccomp);

@@ -78,8 +78,8 @@ typedef struct lh_cuda_rotation {
 } lh_cuda_rotation;
 
 /* Writes keys[rows][kv_heads][key_dim], rotated first (what `keys` holds stays), and
- * values[rows][kv_heads][value_dim] (row strides given) to places[rows], `offset` bytes further: what
- * `rope` and `kv_store` write. The rows may be of any sequences, no two of one position. */
+ * values[rows][kv_heads][value_dim] (row strides given) to places[rows], `offset` bytes further:
+ * what `rope` and `kv_store` write. The rows may be of any sequences, no two of one position. */
 int lh_cuda_kv_store(lh_cuda_stream stream, const lh_kv_shape *shape,
                      const lh_cuda_kv_place *places, size_t offset, uint32_t rows,
                      const float *keys, size_t key_stride, const float *values, size_t value_stride,

@@ -1,5 +1,5 @@
-/* Queues, events and memory of runtime.h. One lock over all: threads of the host may each have their
- * streams, and one kernel is emulated at a time. */
+/* Queues, events and memory of runtime.h. One lock over all: threads of the host may each have
+ * their streams, and one kernel is emulated at a time. */
 #include "tests/cuda/emulation/runtime.h"
 
 #include <algorithm>

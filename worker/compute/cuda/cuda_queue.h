@@ -5,8 +5,8 @@
  *               for nothing behind that
  *
  * What comes from the host is copied to pinned staging memory during the call; the two halves of it
- * are filled in turns, and waited for before they are filled again. The host thread waits there, for
- * what is sent, and in settle.
+ * are filled in turns, and waited for before they are filled again. The host thread waits there,
+ * for what is sent, and in settle.
  *
  * The first error stays: nothing is asked of the GPU after it, and settle tells it. A GPU that has
  * failed takes its stage with it, whose chain is formed anew elsewhere.

@@ -21,7 +21,8 @@ struct lh_head {
     float *squares;   /* [group_rows][16] */
     float *scale;     /* [group_rows] */
     float *logits;    /* [group_rows][logits_stride] */
-    /* the host's, where a device's are sent to: logits or rows of h, their scales, the norm's gain */
+    /* the host's, where a device's are sent to: logits or rows of h, their scales, the norm's
+     * gain */
     float *outgoing, *outgoing_scale, *outgoing_gain;
     float *read; /* where the sampler finds the logits */
     size_t logits_stride;

@@ -1,10 +1,10 @@
 /* The operations of a layer on whole activation buffers, and the memory that they work on: lh_ops
  * is what a device must offer, and layer.c, head.c and stage_step.c compute with nothing else. On
- * CPUs (lh_cpu_ops) each is divided over the thread pool: a product by spans of outputs, attention by KV
- * head and block of rows, or of keys where rows are few, the rest by rows or columns. A GPU (worker/compute/cuda) puts it into a
- * queue and returns; what comes back to the host is waited for by the operations that say so. How
- * the work is divided never shows in the result, because every output element is computed whole, in
- * the order that kernels.h spells out.
+ * CPUs (lh_cpu_ops) each is divided over the thread pool: a product by spans of outputs, attention
+ * by KV head and block of rows, or of keys where rows are few, the rest by rows or columns. A GPU
+ * (worker/compute/cuda) puts it into a queue and returns; what comes back to the host is waited for
+ * by the operations that say so. How the work is divided never shows in the result, because every
+ * output element is computed whole, in the order that kernels.h spells out.
  *
  * Arrays lie in the device's memory, but for what is told to be the host's. No operation but
  * `settle` tells an error: what fails on a device (it is lost, say) makes all that follows do
@@ -26,7 +26,8 @@ struct lh_device {
     const char *name; /* told instead of an instruction set: "cuda" */
     const lh_ops *ops;
     /* What one stage asks of it, for steps of so many rows; for lh_compute. config NULL: products
-     * alone. LH_ERR_UNSUPPORTED: it does not compute such a model; LH_ERR_NO_MEMORY, LH_ERR_UNAVAILABLE. */
+     * alone. LH_ERR_UNSUPPORTED: it does not compute such a model; LH_ERR_NO_MEMORY,
+     * LH_ERR_UNAVAILABLE. */
     lh_status (*open)(const lh_device *device, const lh_model_config *config, uint32_t rows,
                       void **queue, lh_error *error);
     void (*close)(void *queue); /* NULL is allowed */
