@@ -11,6 +11,7 @@ POSTS = {
     "/v1/responses": {"input": "a", "max_output_tokens": 1},
     "/v1/messages": {"messages": [{"role": "user", "content": "a"}], "max_tokens": 1},
     "/v1/messages/count_tokens": {"messages": [{"role": "user", "content": "a"}]},
+    "/v1/embeddings": {"input": "a"},
     "/apply-template": {"messages": [{"role": "user", "content": "a"}]},
     "/tokenize": {"prompt": "a"},
     "/detokenize": {"tokens": [1]},
@@ -75,7 +76,7 @@ class OpenAPI(unittest.TestCase):
 
     def test_what_is_required(self):
         for path, names in {"/v1/chat/completions": ["messages"], "/v1/completions": ["prompt"], "/v1/responses": ["input"],
-                            "/v1/messages": ["messages"], "/detokenize": ["tokens"]}.items():
+                            "/v1/messages": ["messages"], "/v1/embeddings": ["input"], "/detokenize": ["tokens"]}.items():
             with self.subTest(path):
                 self.assertEqual(described(self.document, path)["required"], names)
                 missing = {name: value for name, value in POSTS[path].items() if name not in names}

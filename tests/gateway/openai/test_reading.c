@@ -119,6 +119,56 @@ static void says_what_is_wrong(void **state) {
     }
 }
 
+static json_t *field_of(const json_t *schema, const char *name) {
+    json_t *field = json_object_get(json_object_get(schema, "properties"), name);
+    assert_non_null(field);
+    return field;
+}
+
+/* A body is described within the limits of this server, by those who read it. */
+static void draws_what_it_takes(void **state) {
+    bench *b = *state;
+    b->service.config.limits.choices_max = 7;
+    b->service.config.limits.strict = true;
+    json_t *schema = lh_openai_reading_describe(&b->service, LH_READING_COMPLETIONS);
+    assert_int_equal(json_integer_value(json_object_get(field_of(schema, "n"), "maximum")), 7);
+    assert_true(json_is_false(json_object_get(schema, "additionalProperties")));
+    const json_t *required = json_object_get(schema, "required");
+    assert_int_equal(json_array_size(required), 1);
+    assert_string_equal(json_string_value(json_array_get(required, 0)), "prompt");
+    /* What is there must not be null, which counts as absent. */
+    assert_int_equal(json_array_size(json_object_get(field_of(schema, "prompt"), "type")), 2);
+    assert_string_equal(json_string_value(json_object_get(field_of(schema, "n_predict"), "type")),
+                        "null");
+    assert_null(json_object_get(json_object_get(schema, "properties"), "messages"));
+    json_decref(schema);
+    b->service.config.limits.choices_max = lh_openai_api_config_default().limits.choices_max;
+    b->service.config.limits.strict = false;
+}
+
+static void inputs_of_embeddings_end_as_the_file_wants(void **state) {
+    bench *b = *state;
+    lh_openai_reading reading;
+    lh_openai_error error;
+    uint32_t eos = (uint32_t)lh_tokenizer_eos(b->service.model->tokenizer);
+    b->service.config.limits.pooling =
+        (lh_model_pooling){.kind = LH_MODEL_POOLS_LAST, .appends_eos = true};
+    assert_true(take(b, LH_READING_EMBEDDINGS, "{'input':['ab','c']}", &reading, &error));
+    assert_int_equal(reading.request.parameters.sequence.pooling, LH_POOLING_LAST);
+    assert_int_equal(reading.prompt_count, 2);
+    assert_true(reading.prompts[0].token_count == 3 && reading.prompts[0].tokens[2] == eos);
+    assert_int_equal(reading.prompts[0].max_tokens, 0);
+    lh_openai_reading_reset(&reading);
+    assert_true(take(b, LH_READING_EMBEDDINGS, "{'input':[5,6]}", &reading, &error));
+    assert_int_equal(reading.prompts[0].token_count, 2);
+    lh_openai_reading_reset(&reading);
+    assert_true(take(b, LH_READING_EMBEDDINGS, "{'input':'a','add_special_tokens':false}", &reading,
+                     &error));
+    assert_int_equal(reading.prompts[0].token_count, 1);
+    lh_openai_reading_reset(&reading);
+    b->service.config.limits.pooling = (lh_model_pooling){.kind = LH_MODEL_POOLS_MEAN};
+}
+
 static void survives_without_memory(void **state) {
     static const char *const bodies[] = {
         "{'prompt':['ab','cd'],'echo':true,'logit_bias':{'7':5},'stop':['x']}",
@@ -143,6 +193,8 @@ int main(void) {
         cmocka_unit_test(reads_each_prompt),
         cmocka_unit_test(keeps_what_the_parameters_need),
         cmocka_unit_test(says_what_is_wrong),
+        cmocka_unit_test(draws_what_it_takes),
+        cmocka_unit_test(inputs_of_embeddings_end_as_the_file_wants),
         cmocka_unit_test(survives_without_memory),
     };
     return cmocka_run_group_tests(tests, open_bench, close_bench);
