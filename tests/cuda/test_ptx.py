@@ -49,6 +49,9 @@ LIMITS = {
     "combine_blocks": (56, 2048),  # 9 blocks
     "attend_tiles": (168, 45056),  # 3 blocks: 64 sums a thread, and the next chunk on its way
     "float_products": (64, 4160),  # 4 blocks of 256 threads
+    "norm_rows": (42, 8192),  # two buffers of the numbers whose squares are summed
+    "count_slots": (42, 16),  # what each warp counted
+    "place_slots": (42, 16),
     "cut_digit": (64, 8456),  # likewise; the weights of 1024 digits
     "find_maxima": (42, 64),  # what each warp found
     "find_leads": (42, 64),
