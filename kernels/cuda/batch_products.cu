@@ -62,7 +62,7 @@ __device__ void make_terms(float2 (*terms)[TERM_STRIDE], const lh_fragment &w,
 }
 
 template <typename F, uint32_t N>
-__global__ void __launch_bounds__(THREADS, 3)
+__global__ void __launch_bounds__(THREADS, F::HAS_HALF_BYTES ? 2 : 3)
     batch_products(lh_product_arguments a, uint32_t units) {
     LH_SHARED(phase_terms<N>, terms);
     const uint32_t TERMS = phase_terms<N>::TERMS, EACH = TERMS / WARPS;

@@ -115,11 +115,7 @@ __device__ float rate_group(const lh_cuda_routing &r, const float *v, uint32_t g
 }
 
 /* A bit for each group that counts. */
-struct group_set {
-    uint32_t bits[GROUPS_MAX / WARP];
-};
-
-__device__ group_set choose_groups(const lh_cuda_routing &r, const float *v) {
+__device__ uint64_t choose_groups(const lh_cuda_routing &r, const float *v) {
     const uint32_t lane = threadIdx.x % WARP, each = r.experts / r.groups;
     uint32_t orders[GROUPS_MAX / WARP];
 #pragma unroll
@@ -127,31 +123,30 @@ __device__ group_set choose_groups(const lh_cuda_routing &r, const float *v) {
         const uint32_t group = k * WARP + lane;
         orders[k] = group < r.groups ? order_of(rate_group(r, v, group, each)) : 0;
     }
-    group_set chosen = {};
+    uint64_t chosen = 0;
     for (uint32_t n = 0; n < r.groups_used; n++) {
         candidate best = {0, UINT32_MAX};
 #pragma unroll
-        for (uint32_t k = 0; k < GROUPS_MAX / WARP; k++)
-            if (k * WARP + lane < r.groups && !(chosen.bits[k] >> lane & 1))
-                best = better(best, {orders[k], k * WARP + lane});
+        for (uint32_t k = 0; k < GROUPS_MAX / WARP; k++) {
+            const uint32_t group = k * WARP + lane;
+            if (group < r.groups && !(chosen >> group & 1))
+                best = better(best, {orders[k], group});
+        }
         best = best_of_warp(best);
-#pragma unroll
-        for (uint32_t k = 0; k < GROUPS_MAX / WARP; k++)
-            if (best.index / WARP == k)
-                chosen.bits[k] |= 1u << best.index % WARP;
+        if (best.index < r.groups)
+            chosen |= uint64_t{1} << best.index;
     }
     return chosen;
 }
 
-__device__ bool counts(const lh_cuda_routing &r, const group_set &groups, uint32_t expert) {
-    const uint32_t group = expert / (r.experts / r.groups);
-    return r.groups <= 1 || ((group < WARP ? groups.bits[0] : groups.bits[1]) >> group % WARP & 1);
+__device__ bool counts(const lh_cuda_routing &r, uint64_t groups, uint32_t expert) {
+    return r.groups <= 1 || (groups >> expert / (r.experts / r.groups) & 1);
 }
 
 /* Lane n gets the n-th best expert. */
 __device__ uint32_t find_greatest(const lh_cuda_routing &r, const float *v) {
     const uint32_t lane = threadIdx.x % WARP;
-    const group_set groups = r.groups > 1 ? choose_groups(r, v) : group_set{};
+    const uint64_t groups = r.groups > 1 ? choose_groups(r, v) : 0;
     uint32_t mine = 0, taken = 0; /* taken: a bit for each 32 experts, of which one is the lane's */
     for (uint32_t n = 0; n < r.used; n++) {
         candidate best = {0, UINT32_MAX};

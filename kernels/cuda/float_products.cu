@@ -27,7 +27,8 @@ __device__ void load(stage *stage, const lh_product_arguments &a, const lh_batch
 }
 
 template <typename W>
-__global__ void __launch_bounds__(THREADS) float_products(lh_product_arguments a, uint32_t units) {
+__global__ void __launch_bounds__(THREADS, 4)
+    float_products(lh_product_arguments a, uint32_t units) {
     LH_SHARED(stage, shared);
     const uint32_t lane = threadIdx.x % LH_LANES, row = threadIdx.x / LH_LANES;
     const uint32_t output = a.out.begin + blockIdx.x * LH_LANES + lane;

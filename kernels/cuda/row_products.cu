@@ -158,7 +158,7 @@ __device__ inputs load_inputs_of(const row_source<EXPERTS> &s, const lh_product_
 }
 
 template <typename F, bool EXPERTS>
-__global__ void __launch_bounds__(THREADS, F::LOW + F::HIGH > 4 ? 4 : 6)
+__global__ void __launch_bounds__(THREADS, EXPERTS || F::LOW + F::HIGH > 4 ? 4 : 6)
     row_products(lh_product_arguments a, lh_expert_rows rows) {
     LH_SHARED(phase_terms, terms);
     const uint32_t row = EXPERTS ? blockIdx.x % rows.rows : 0,

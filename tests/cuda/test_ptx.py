@@ -37,7 +37,7 @@ OPERATION = re.compile(r"^\s*(?:@!?%p\d+\s+)?([a-z][a-z0-9_.:]*)[\s;]")
 # Name and template numbers -> the most registers of a thread and bytes of shared memory of a block, and why so many. 65,536 registers are a
 # multiprocessor's; its shared memory is 64 KiB (7.5) to 228 KiB.
 LIMITS = {
-    # 6 blocks of 128 threads (wide forms: 4), each of which has the weights of two phases on its way
+    # 6 blocks of 128 threads (of wide forms, and of experts, 4), each of which has the weights of two phases on its way
     "row_products": (128, 8192),
     "batch_products<1>": (168, 36864),  # 3 blocks: each warp has the weights of 8 terms on their way
     "batch_products<2>": (168, 36864),
@@ -49,13 +49,16 @@ LIMITS = {
     "combine_blocks": (56, 2048),  # 9 blocks
     "attend_tiles": (168, 45056),  # 3 blocks: 64 sums a thread, and the next chunk on its way
     "float_products": (64, 4160),  # 4 blocks of 256 threads
+    "norm_rows": (42, 8192),  # two buffers of the numbers whose squares are summed
+    "count_slots": (42, 16),  # what each warp counted
+    "place_slots": (64, 16),
     "cut_digit": (64, 8456),  # likewise; the weights of 1024 digits
     "find_maxima": (42, 64),  # what each warp found
     "find_leads": (42, 64),
 }
 ELSE = (42, 4)  # 12 blocks of 128 threads
 # A warp of Turing holds the operands of eight small products where the others have two: 2 blocks.
-EXCEPTIONS = {("tile_products", "sm_75"): (224, 24576)}
+EXCEPTIONS = {("tile_products", "sm_75"): (232, 24576), ("batch_products<2>", "sm_75"): (224, 36864)}
 
 
 def ptx_problems(text):
