@@ -33,29 +33,59 @@ static bool open_file(const char *path, void **library, lh_status *status, lh_er
     return true;
 }
 
-lh_status lh_cuda_library_open(const char *path, const lh_cuda_plugin **plugin, lh_error *error) {
-    char program[PATH_MAX], places[3][PATH_MAX + sizeof "/../lib/longhaul/" LH_CUDA_LIBRARY];
-    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
-    program[length > 0 ? length : 0] = '\0';
-    char *slash = strrchr(program, '/');
+/* The folder that the program lies in. */
+static bool program_folder(char folder[PATH_MAX]) {
+    ssize_t length = readlink("/proc/self/exe", folder, PATH_MAX - 1);
+    folder[length > 0 ? length : 0] = '\0';
+    char *slash = strrchr(folder, '/');
     if (slash)
         *slash = '\0';
-    snprintf(places[0], sizeof places[0], "%s/%s", program, LH_CUDA_LIBRARY);
-    snprintf(places[1], sizeof places[1], "%s/../lib/longhaul/%s", program, LH_CUDA_LIBRARY);
-    snprintf(places[2], sizeof places[2], "%s", LH_CUDA_LIBRARY);
-    lh_status status = LH_OK;
-    void *library;
+    return slash;
+}
+
+void lh_cuda_library_visit(const char *path, void (*visit)(void *context, const char *file),
+                           void *context) {
+    static const char *const places[] = {"/" LH_CUDA_LIBRARY,
+                                         "/../lib/longhaul/" LH_CUDA_LIBRARY};
+    char folder[PATH_MAX], file[PATH_MAX + sizeof "/../lib/longhaul/" LH_CUDA_LIBRARY];
     if (path[0]) {
-        if (open_file(path, &library, &status, error))
-            return status == LH_OK ? check(library, path, plugin, error) : status;
-        return lh_fail(error, LH_ERR_NOT_FOUND, "there is no file %s", path);
+        visit(context, path);
+        return;
     }
-    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++)
-        if (open_file(places[i], &library, &status, error))
-            return status == LH_OK ? check(library, places[i], plugin, error) : status;
-    return lh_fail(
-        error, LH_ERR_NOT_FOUND,
-        "%s is neither beside the worker nor among the system's libraries: it comes with "
-        "a build that found a CUDA toolkit (deploy/cuda-toolkit)",
-        LH_CUDA_LIBRARY);
+    for (size_t i = 0; i < sizeof places / sizeof places[0] && program_folder(folder); i++) {
+        snprintf(file, sizeof file, "%s%s", folder, places[i]);
+        visit(context, file);
+    }
+}
+
+typedef struct lh_opening {
+    bool is_there; /* a file was, and this became of it */
+    lh_status status;
+    const lh_cuda_plugin **plugin;
+    lh_error *error;
+} lh_opening;
+
+static void try_file(void *context, const char *file) {
+    lh_opening *opening = context;
+    void *library;
+    if (opening->is_there || !open_file(file, &library, &opening->status, opening->error))
+        return;
+    opening->is_there = true;
+    if (opening->status == LH_OK)
+        opening->status = check(library, file, opening->plugin, opening->error);
+}
+
+lh_status lh_cuda_library_open(const char *path, const lh_cuda_plugin **plugin, lh_error *error) {
+    lh_opening opening = {.status = LH_OK, .plugin = plugin, .error = error};
+    lh_cuda_library_visit(path, try_file, &opening);
+    if (!path[0])
+        try_file(&opening, LH_CUDA_LIBRARY);
+    if (opening.is_there)
+        return opening.status;
+    if (path[0])
+        return lh_fail(error, LH_ERR_NOT_FOUND, "there is no file %s", path);
+    return lh_fail(error, LH_ERR_NOT_FOUND,
+                   "%s is neither beside the worker nor among the system's libraries: it comes with "
+                   "a build that found a CUDA toolkit (deploy/cuda-toolkit)",
+                   LH_CUDA_LIBRARY);
 }

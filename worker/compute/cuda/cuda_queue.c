@@ -137,7 +137,11 @@ static void *allocate(const lh_compute *compute, size_t bytes) {
     void *memory = NULL;
     queue->plugin->use(queue->device);
     /* that there is no more of it is no failure of the GPU */
-    return queue->plugin->allocate(&memory, bytes > 0 ? bytes : 1) == 0 ? memory : NULL;
+    if (queue->plugin->allocate(&memory, bytes > 0 ? bytes : 1) != 0)
+        return NULL;
+    /* kernels read keys beyond a sequence's end, which do not count: they are to be something */
+    ASK(queue, clear, queue->compute, memory, bytes);
+    return memory;
 }
 
 static void release(const lh_compute *compute, void *memory) {

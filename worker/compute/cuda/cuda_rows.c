@@ -23,7 +23,7 @@ static int reserve(lh_cuda_rows *rows, const lh_cuda_plugin *plugin, size_t byte
     free(rows->host);
     rows->memory = NULL;
     rows->bytes = 0;
-    rows->host = malloc(bytes);
+    rows->host = calloc(1, bytes);
     int error = plugin->allocate(&rows->memory, bytes);
     if (error == 0 && rows->host)
         rows->bytes = bytes;
