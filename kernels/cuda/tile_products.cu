@@ -1,22 +1,32 @@
 /* Products of quantized weights and many rows, by tensor cores.
  *
- * A warp has a tile of 16 outputs, whose weights go straight to registers (fragments.cuh), and 64
- * rows. Each product of a tile with 8 rows is the exact integer dot of one block, which is scaled
- * and folded at once: blocks ascend, nothing is split over the inputs. The next block of weights is
- * on its way while one is multiplied.
+ * A warp has some tiles of 16 outputs, whose weights go straight to registers (fragments.cuh), and
+ * 8 rows several times. Each product of a tile with 8 rows is the exact integer dot of one block,
+ * which is scaled and folded at once: blocks ascend, nothing is split over the inputs. The next
+ * block of weights is on its way while one is multiplied.
  *
  * Activations are shared by the warps: 64 rows of the next blocks are copied to shared memory while
- * these are multiplied. A row's block takes 12 words there, so that the 32 words that a warp reads
- * at a time lie in 32 banks. */
+ * these are multiplied. What a warp reads of them there serves all of its tiles: reading is what a
+ * single tile would wait for. A row's block takes 12 words, in which the two words that a thread
+ * needs are neighbours, so that a warp reads 64 of them, or the scales of 8 rows, without a
+ * conflict of banks. */
 #include "kernels/cuda/fragments.cuh"
 
 namespace {
 
 const uint32_t WARPS = 4, THREADS = 32 * WARPS, ROWS = 64;
+/* Of threads, at once on a multiprocessor: a warp of Turing holds the operands of eight small
+ * products where the others have two. */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+#define BLOCKS 2
+#else
+#define BLOCKS 3
+#endif
 /* Blocks of activations that are copied at a time. */
 const uint32_t STAGE_TERMS = 4, COPIES = STAGE_TERMS * ROWS / THREADS;
 
-struct shared_block {
+/* q: words g and g + 4 of the block side by side. */
+struct alignas(16) shared_block {
     uint32_t q[8];
     float d;
     int sums[2];
@@ -36,81 +46,130 @@ __device__ shared_block fetch(const lh_product_arguments &a, uint32_t row, uint3
     const lh_q8_block *x = lh_x_block(a, row, first_block) + term;
 #pragma unroll
     for (uint32_t g = 0; g < 8; g++)
-        block.q[g] = ((const uint32_t *)x->q)[g];
+        block.q[2 * (g % 4) + g / 4] = ((const uint32_t *)x->q)[g];
     block.d = x->d;
     block.sums[0] = lh_half_sum(x, 0);
     block.sums[1] = lh_half_sum(x, 1);
     return block;
 }
 
-/* acc[4], in the fragment of D, goes on by one block of the 8 rows from x on. */
-template <typename F>
-__device__ void fold_block(float acc[4], const lh_fragment &w, const shared_block *x) {
+/* What a thread needs of 8 rows: its words of the row that it multiplies, and the scales and sums
+ * of the two that it folds. */
+struct row_inputs {
+    uint32_t q[2];
+    float d[2];
+    int sums[2][2];
+};
+
+template <typename F> __device__ row_inputs read_rows(const shared_block *x) {
     const uint32_t lane = threadIdx.x % 32, t = lane % 4;
-    const uint32_t inputs[2] = {x[lane / 4].q[t], x[lane / 4].q[t + 4]};
+    const uint2 words = ((const uint2 *)x[lane / 4].q)[t];
+    row_inputs in = {{words.x, words.y}, {}, {}};
+#pragma unroll
+    for (uint32_t i = 0; i < 2; i++) {
+        const shared_block &row = x[2 * t + i];
+        in.d[i] = row.d;
+        if (F::HAS_MINIMUM) {
+            in.sums[i][0] = row.sums[0];
+            in.sums[i][1] = row.sums[1];
+        }
+    }
+    return in;
+}
+
+/* acc[4], in the fragment of D, goes on by one block of 8 rows. */
+template <typename F>
+__device__ void fold_block(float acc[4], const lh_fragment &w, const row_inputs &x) {
     int32_t dots[2][4] = {};
-    lh_multiply_fragment<F>(dots, w, inputs);
+    lh_multiply_fragment<F>(dots, w, x.q);
 #pragma unroll
     for (uint32_t i = 0; i < 4; i++) {
-        const shared_block &row = x[2 * t + i % 2];
-        const float2 term = lh_block_term<F>(w.scales[i / 2], dots[0][i], dots[1][i], row.d,
-                                             row.sums[0], row.sums[1]);
+        const float2 term = lh_block_term<F>(w.scales[i / 2], dots[0][i], dots[1][i], x.d[i % 2],
+                                             x.sums[i % 2][0], x.sums[i % 2][1]);
         acc[i] = lh_fma(term.x, term.y, acc[i]);
     }
 }
 
-/* Each warp has a tile of 16 outputs, and all 64 rows of it. */
-template <typename F>
-__global__ void __launch_bounds__(THREADS) tile_products(lh_product_arguments a) {
-    const uint32_t N = ROWS / 8;
+/* The part of a block of threads that a warp has: TILES tiles and N times 8 rows. */
+template <uint32_t TILES, uint32_t N> struct warp_part {
+    static const uint32_t ROW_WARPS = ROWS / (8 * N),
+                          OUTPUTS = WARPS / ROW_WARPS * TILES * LH_LANES;
+    uint32_t first_row, warp_row, output;
+};
+
+template <uint32_t TILES, uint32_t N>
+__device__ warp_part<TILES, N> part_of(const lh_product_arguments &a) {
+    using P = warp_part<TILES, N>;
+    const uint32_t warp = threadIdx.x / 32;
+    return {blockIdx.y * ROWS, warp % P::ROW_WARPS * N * 8,
+            a.out.begin + blockIdx.x * P::OUTPUTS + warp / P::ROW_WARPS * TILES * LH_LANES};
+}
+
+template <typename F, uint32_t TILES, uint32_t N>
+__global__ void __launch_bounds__(THREADS, BLOCKS) tile_products(lh_product_arguments a) {
     LH_SHARED(stages, shared);
+    const warp_part<TILES, N> part = part_of<TILES, N>(a);
     const uint32_t first_block = a.in.begin / LH_BLOCK;
     const uint32_t count = (a.in.end - a.in.begin) / LH_BLOCK * a.parts;
-    const uint32_t warp = threadIdx.x / 32, first_row = blockIdx.y * ROWS;
-    const uint32_t tile_output = a.out.begin + (blockIdx.x * WARPS + warp) * LH_LANES;
-    const bool is_tile = tile_output < a.out.end;
-    const uint8_t *tile =
-        a.w.data + (size_t)((is_tile ? tile_output : a.out.begin) / LH_LANES) * a.w.tile_bytes;
-
-    float acc[N][4];
+    const uint8_t *tiles[TILES];
+    float acc[TILES][N][4];
 #pragma unroll
-    for (uint32_t n = 0; n < N; n++)
+    for (uint32_t m = 0; m < TILES; m++) {
+        const uint32_t tile_output = part.output + m * LH_LANES;
+        const bool is_tile = tile_output < a.out.end;
+        tiles[m] =
+            a.w.data + (size_t)((is_tile ? tile_output : a.out.begin) / LH_LANES) * a.w.tile_bytes;
 #pragma unroll
-        for (uint32_t i = 0; i < 4; i++) {
-            const uint32_t row = first_row + 8 * n + lh_fragment_row(i),
-                           output = tile_output + lh_fragment_output(i);
-            acc[n][i] = a.continues && row < a.rows && output < a.out.end
-                            ? a.y[row * a.y_stride + output]
-                            : 0.0f;
-        }
+        for (uint32_t n = 0; n < N; n++)
+#pragma unroll
+            for (uint32_t i = 0; i < 4; i++) {
+                const uint32_t row = part.first_row + part.warp_row + 8 * n + lh_fragment_row(i),
+                               output = tile_output + lh_fragment_output(i);
+                acc[m][n][i] = a.continues && row < a.rows && output < a.out.end
+                                   ? a.y[row * a.y_stride + output]
+                                   : 0.0f;
+            }
+    }
 
     shared_block copies[COPIES];
 #pragma unroll
     for (uint32_t c = 0; c < COPIES; c++) {
         const uint32_t unit = c * THREADS + threadIdx.x;
         shared.of[0][unit % STAGE_TERMS][unit / STAGE_TERMS] =
-            fetch(a, first_row + unit / STAGE_TERMS, first_block, unit % STAGE_TERMS, count);
+            fetch(a, part.first_row + unit / STAGE_TERMS, first_block, unit % STAGE_TERMS, count);
     }
     __syncthreads();
-    lh_stored_fragment<F> next = lh_load_fragment<F>(a.w, tile, first_block);
-    lh_fragment w = {};
+    lh_stored_fragment<F> next[TILES];
+#pragma unroll
+    for (uint32_t m = 0; m < TILES; m++)
+        next[m] = lh_load_fragment<F>(a.w, tiles[m], first_block);
+    lh_fragment w[TILES] = {};
     for (uint32_t stage = 0, begin = 0; begin < count; stage++, begin += STAGE_TERMS) {
 #pragma unroll
         for (uint32_t c = 0; c < COPIES; c++) {
             const uint32_t unit = c * THREADS + threadIdx.x;
-            copies[c] = fetch(a, first_row + unit / STAGE_TERMS, first_block,
+            copies[c] = fetch(a, part.first_row + unit / STAGE_TERMS, first_block,
                               begin + STAGE_TERMS + unit % STAGE_TERMS, count);
         }
         for (uint32_t s = 0; s < STAGE_TERMS && begin + s < count; s++) {
             const uint32_t term = begin + s;
             if ((term & (a.parts - 1)) == 0) {
-                w = lh_unpacked<F>(next, a.w);
-                if (term + a.parts < count)
-                    next = lh_load_fragment<F>(a.w, tile, first_block + lh_term_block(a, term) + 1);
-            }
 #pragma unroll
-            for (uint32_t n = 0; n < N; n++)
-                fold_block<F>(acc[n], w, &shared.of[stage % 2][s][8 * n]);
+                for (uint32_t m = 0; m < TILES; m++) {
+                    w[m] = lh_unpacked<F>(next[m], a.w);
+                    if (term + a.parts < count)
+                        next[m] = lh_load_fragment<F>(a.w, tiles[m],
+                                                      first_block + lh_term_block(a, term) + 1);
+                }
+            }
+            const shared_block *x = &shared.of[stage % 2][s][part.warp_row];
+#pragma unroll
+            for (uint32_t n = 0; n < N; n++) {
+                const row_inputs in = read_rows<F>(x + 8 * n);
+#pragma unroll
+                for (uint32_t m = 0; m < TILES; m++)
+                    fold_block<F>(acc[m][n], w[m], in);
+            }
         }
 #pragma unroll
         for (uint32_t c = 0; c < COPIES; c++) {
@@ -121,22 +180,43 @@ __global__ void __launch_bounds__(THREADS) tile_products(lh_product_arguments a)
     }
 
 #pragma unroll
-    for (uint32_t n = 0; n < N; n++)
+    for (uint32_t m = 0; m < TILES; m++)
 #pragma unroll
-        for (uint32_t i = 0; i < 4; i++) {
-            const uint32_t row = first_row + 8 * n + lh_fragment_row(i),
-                           output = tile_output + lh_fragment_output(i);
-            if (row < a.rows && output < a.out.end)
-                a.y[row * a.y_stride + output] = acc[n][i];
-        }
+        for (uint32_t n = 0; n < N; n++)
+#pragma unroll
+            for (uint32_t i = 0; i < 4; i++) {
+                const uint32_t row = part.first_row + part.warp_row + 8 * n + lh_fragment_row(i),
+                               output = part.output + m * LH_LANES + lh_fragment_output(i);
+                if (row < a.rows && output < a.out.end)
+                    a.y[row * a.y_stride + output] = acc[m][n][i];
+            }
+}
+
+template <typename F, uint32_t TILES, uint32_t N>
+int launch(lh_cuda_stream stream, const lh_product_arguments &a) {
+    const dim3 grid(lh_blocks_for(a.out.end - a.out.begin, warp_part<TILES, N>::OUTPUTS),
+                    lh_blocks_for(a.rows, ROWS));
+    return lh_launch(tile_products<F, TILES, N>, grid, THREADS, stream, a);
+}
+
+/* Blocks of threads that a large GPU has room for: fewer leave some of it idle. */
+#ifndef LH_BLOCKS_ENOUGH
+#define LH_BLOCKS_ENOUGH 256u
+#endif
+
+/* Two tiles share what is read of 8 rows; of types with large blocks, whose scales take registers,
+ * a warp has half of the rows, and of Q2_K one tile. */
+template <typename F> int launch_tiles(lh_cuda_stream stream, const lh_product_arguments &a) {
+    const bool is_large = F::HIGH > 0 || F::HAS_HALVES || F::HAS_MINIMUM || F::LOW == 8;
+    const uint32_t TILES = F::HAS_HALF_BYTES ? 1 : 2, N = is_large && TILES == 2 ? 4 : 8;
+    const uint64_t blocks =
+        (uint64_t)lh_blocks_for(a.out.end - a.out.begin, warp_part<TILES, N>::OUTPUTS) *
+        lh_blocks_for(a.rows, ROWS);
+    return blocks >= LH_BLOCKS_ENOUGH ? launch<F, TILES, N>(stream, a) : launch<F, 1, 8>(stream, a);
 }
 
 } // namespace
 
 int lh_tile_products(lh_cuda_stream stream, lh_dtype dtype, const lh_product_arguments &a) {
-    const dim3 grid(lh_blocks_for(a.out.end - a.out.begin, WARPS * LH_LANES),
-                    lh_blocks_for(a.rows, ROWS));
-    return lh_with_form(dtype, [&](auto form) {
-        return lh_launch(tile_products<decltype(form)>, grid, THREADS, stream, a);
-    });
+    return lh_with_form(dtype, [&](auto form) { return launch_tiles<decltype(form)>(stream, a); });
 }

@@ -45,8 +45,7 @@ static bool program_folder(char folder[PATH_MAX]) {
 
 void lh_cuda_library_visit(const char *path, void (*visit)(void *context, const char *file),
                            void *context) {
-    static const char *const places[] = {"/" LH_CUDA_LIBRARY,
-                                         "/../lib/longhaul/" LH_CUDA_LIBRARY};
+    static const char *const places[] = {"/" LH_CUDA_LIBRARY, "/../lib/longhaul/" LH_CUDA_LIBRARY};
     char folder[PATH_MAX], file[PATH_MAX + sizeof "/../lib/longhaul/" LH_CUDA_LIBRARY];
     if (path[0]) {
         visit(context, path);
@@ -84,8 +83,9 @@ lh_status lh_cuda_library_open(const char *path, const lh_cuda_plugin **plugin, 
         return opening.status;
     if (path[0])
         return lh_fail(error, LH_ERR_NOT_FOUND, "there is no file %s", path);
-    return lh_fail(error, LH_ERR_NOT_FOUND,
-                   "%s is neither beside the worker nor among the system's libraries: it comes with "
-                   "a build that found a CUDA toolkit (deploy/cuda-toolkit)",
-                   LH_CUDA_LIBRARY);
+    return lh_fail(
+        error, LH_ERR_NOT_FOUND,
+        "%s is neither beside the worker nor among the system's libraries: it comes with "
+        "a build that found a CUDA toolkit (deploy/cuda-toolkit)",
+        LH_CUDA_LIBRARY);
 }
