@@ -90,32 +90,20 @@ __device__ void fold_block(float acc[4], const lh_fragment &w, const row_inputs 
     }
 }
 
-/* The part of a block of threads that a warp has: TILES tiles and N times 8 rows. */
-template <uint32_t TILES, uint32_t N> struct warp_part {
-    static const uint32_t ROW_WARPS = ROWS / (8 * N),
-                          OUTPUTS = WARPS / ROW_WARPS * TILES * LH_LANES;
-    uint32_t first_row, warp_row, output;
-};
-
-template <uint32_t TILES, uint32_t N>
-__device__ warp_part<TILES, N> part_of(const lh_product_arguments &a) {
-    using P = warp_part<TILES, N>;
-    const uint32_t warp = threadIdx.x / 32;
-    return {blockIdx.y * ROWS, warp % P::ROW_WARPS * N * 8,
-            a.out.begin + blockIdx.x * P::OUTPUTS + warp / P::ROW_WARPS * TILES * LH_LANES};
-}
-
-template <typename F, uint32_t TILES, uint32_t N>
+/* Each warp has TILES tiles of 16 outputs, and all 64 rows of them. */
+template <typename F, uint32_t TILES>
 __global__ void __launch_bounds__(THREADS, BLOCKS) tile_products(lh_product_arguments a) {
+    const uint32_t N = ROWS / 8;
     LH_SHARED(stages, shared);
-    const warp_part<TILES, N> part = part_of<TILES, N>(a);
+    const uint32_t warp = threadIdx.x / 32, first_row = blockIdx.y * ROWS;
+    const uint32_t first_output = a.out.begin + (blockIdx.x * WARPS + warp) * TILES * LH_LANES;
     const uint32_t first_block = a.in.begin / LH_BLOCK;
     const uint32_t count = (a.in.end - a.in.begin) / LH_BLOCK * a.parts;
     const uint8_t *tiles[TILES];
     float acc[TILES][N][4];
 #pragma unroll
     for (uint32_t m = 0; m < TILES; m++) {
-        const uint32_t tile_output = part.output + m * LH_LANES;
+        const uint32_t tile_output = first_output + m * LH_LANES;
         const bool is_tile = tile_output < a.out.end;
         tiles[m] =
             a.w.data + (size_t)((is_tile ? tile_output : a.out.begin) / LH_LANES) * a.w.tile_bytes;
@@ -123,7 +111,7 @@ __global__ void __launch_bounds__(THREADS, BLOCKS) tile_products(lh_product_argu
         for (uint32_t n = 0; n < N; n++)
 #pragma unroll
             for (uint32_t i = 0; i < 4; i++) {
-                const uint32_t row = part.first_row + part.warp_row + 8 * n + lh_fragment_row(i),
+                const uint32_t row = first_row + 8 * n + lh_fragment_row(i),
                                output = tile_output + lh_fragment_output(i);
                 acc[m][n][i] = a.continues && row < a.rows && output < a.out.end
                                    ? a.y[row * a.y_stride + output]
@@ -136,7 +124,7 @@ __global__ void __launch_bounds__(THREADS, BLOCKS) tile_products(lh_product_argu
     for (uint32_t c = 0; c < COPIES; c++) {
         const uint32_t unit = c * THREADS + threadIdx.x;
         shared.of[0][unit % STAGE_TERMS][unit / STAGE_TERMS] =
-            fetch(a, part.first_row + unit / STAGE_TERMS, first_block, unit % STAGE_TERMS, count);
+            fetch(a, first_row + unit / STAGE_TERMS, first_block, unit % STAGE_TERMS, count);
     }
     __syncthreads();
     lh_stored_fragment<F> next[TILES];
@@ -148,7 +136,7 @@ __global__ void __launch_bounds__(THREADS, BLOCKS) tile_products(lh_product_argu
 #pragma unroll
         for (uint32_t c = 0; c < COPIES; c++) {
             const uint32_t unit = c * THREADS + threadIdx.x;
-            copies[c] = fetch(a, part.first_row + unit / STAGE_TERMS, first_block,
+            copies[c] = fetch(a, first_row + unit / STAGE_TERMS, first_block,
                               begin + STAGE_TERMS + unit % STAGE_TERMS, count);
         }
         for (uint32_t s = 0; s < STAGE_TERMS && begin + s < count; s++) {
@@ -162,7 +150,7 @@ __global__ void __launch_bounds__(THREADS, BLOCKS) tile_products(lh_product_argu
                                                       first_block + lh_term_block(a, term) + 1);
                 }
             }
-            const shared_block *x = &shared.of[stage % 2][s][part.warp_row];
+            const shared_block *x = shared.of[stage % 2][s];
 #pragma unroll
             for (uint32_t n = 0; n < N; n++) {
                 const row_inputs in = read_rows<F>(x + 8 * n);
@@ -185,18 +173,18 @@ __global__ void __launch_bounds__(THREADS, BLOCKS) tile_products(lh_product_argu
         for (uint32_t n = 0; n < N; n++)
 #pragma unroll
             for (uint32_t i = 0; i < 4; i++) {
-                const uint32_t row = part.first_row + part.warp_row + 8 * n + lh_fragment_row(i),
-                               output = part.output + m * LH_LANES + lh_fragment_output(i);
+                const uint32_t row = first_row + 8 * n + lh_fragment_row(i),
+                               output = first_output + m * LH_LANES + lh_fragment_output(i);
                 if (row < a.rows && output < a.out.end)
                     a.y[row * a.y_stride + output] = acc[m][n][i];
             }
 }
 
-template <typename F, uint32_t TILES, uint32_t N>
+template <typename F, uint32_t TILES>
 int launch(lh_cuda_stream stream, const lh_product_arguments &a) {
-    const dim3 grid(lh_blocks_for(a.out.end - a.out.begin, warp_part<TILES, N>::OUTPUTS),
+    const dim3 grid(lh_blocks_for(a.out.end - a.out.begin, WARPS * TILES * LH_LANES),
                     lh_blocks_for(a.rows, ROWS));
-    return lh_launch(tile_products<F, TILES, N>, grid, THREADS, stream, a);
+    return lh_launch(tile_products<F, TILES>, grid, THREADS, stream, a);
 }
 
 /* Blocks of threads that a large GPU has room for: fewer leave some of it idle. */
@@ -204,15 +192,14 @@ int launch(lh_cuda_stream stream, const lh_product_arguments &a) {
 #define LH_BLOCKS_ENOUGH 256u
 #endif
 
-/* Two tiles share what is read of 8 rows; of types with large blocks, whose scales take registers,
- * a warp has half of the rows, and of Q2_K one tile. */
+/* Two tiles share what is read of 8 rows, where the type leaves registers for them. */
 template <typename F> int launch_tiles(lh_cuda_stream stream, const lh_product_arguments &a) {
     const bool is_large = F::HIGH > 0 || F::HAS_HALVES || F::HAS_MINIMUM || F::LOW == 8;
-    const uint32_t TILES = F::HAS_HALF_BYTES ? 1 : 2, N = is_large && TILES == 2 ? 4 : 8;
+    const uint32_t TILES = is_large ? 1 : 2;
     const uint64_t blocks =
-        (uint64_t)lh_blocks_for(a.out.end - a.out.begin, warp_part<TILES, N>::OUTPUTS) *
+        (uint64_t)lh_blocks_for(a.out.end - a.out.begin, WARPS * TILES * LH_LANES) *
         lh_blocks_for(a.rows, ROWS);
-    return blocks >= LH_BLOCKS_ENOUGH ? launch<F, TILES, N>(stream, a) : launch<F, 1, 8>(stream, a);
+    return blocks >= LH_BLOCKS_ENOUGH ? launch<F, TILES>(stream, a) : launch<F, 1>(stream, a);
 }
 
 } // namespace

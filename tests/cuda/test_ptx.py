@@ -41,7 +41,7 @@ LIMITS = {
     "row_products": (128, 8192),
     "batch_products<1>": (168, 36864),  # 3 blocks: each warp has the weights of 8 terms on their way
     "batch_products<2>": (192, 36864),  # likewise; of Q2_K, which takes more than 168 registers, 2
-    **{f"tile_products<{tiles}>": (168, 24576) for tiles in ("1,8", "2,4", "2,8")},  # 3 blocks
+    **{f"tile_products<{tiles}>": (168, 24576) for tiles in (1, 2)},  # 3 blocks
     "attend_rows<1>": (80, 2048),  # 3 blocks of 256 threads, each of which has 32 numbers on their way
     "attend_rows<2>": (80, 4096),
     "attend_rows<4>": (128, 8192),  # 2 blocks
@@ -58,7 +58,7 @@ LIMITS = {
 }
 ELSE = (42, 4)  # 12 blocks of 128 threads
 # A warp of Turing holds the operands of eight small products where the others have two: 2 blocks.
-EXCEPTIONS = {(f"tile_products<{tiles}>", "sm_75"): (232, 24576) for tiles in ("1,8", "2,4", "2,8")}
+EXCEPTIONS = {(f"tile_products<{tiles}>", "sm_75"): (232, 24576) for tiles in (1, 2)}
 
 
 def ptx_problems(text):
