@@ -160,6 +160,8 @@ static const call_rule rules_of_gpu[] = {
     {"munlock", 0, {}},
     {"get_mempolicy", 0, {}},
     {"sched_setaffinity", 0, {}},
+    {"sched_get_priority_max", 0, {}},
+    {"sched_get_priority_min", 0, {}},
 };
 
 /* What this machine, or this version of the library, does not have is below 0. */
