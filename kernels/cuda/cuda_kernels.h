@@ -195,7 +195,10 @@ typedef enum lh_cuda_routing_kind {
     LH_CUDA_ROUTING_SOFTMAX_OF_CHOSEN
 } lh_cuda_routing_kind;
 
-/* At most 1024 experts, 32 of them used, and 64 groups. */
+#define LH_CUDA_EXPERTS_MAX       1024u
+#define LH_CUDA_EXPERTS_USED_MAX  32u
+#define LH_CUDA_EXPERT_GROUPS_MAX 64u
+
 typedef struct lh_cuda_routing {
     lh_cuda_routing_kind kind;
     uint32_t experts, used;
@@ -267,7 +270,7 @@ int lh_cuda_expert_products(lh_cuda_stream stream, float *y, size_t y_stride,
                             const lh_cuda_experts *experts, const lh_cuda_routing *routing,
                             uint32_t rows);
 /* h[row][out] += x[slot] W[expert]^T and then share * bias[expert], for the experts of each row in
- * their order: what lh_op_expert_sum computes. */
+ * their order: what expert_sum of lh_ops computes. */
 int lh_cuda_expert_sum(lh_cuda_stream stream, float *h, size_t h_stride, const lh_activations *x,
                        const lh_cuda_expert_matrices *w, lh_span out,
                        const lh_cuda_experts *experts, const lh_cuda_routing *routing,

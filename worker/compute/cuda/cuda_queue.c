@@ -5,6 +5,7 @@
 #include "common/protocol/step_parts.h"
 #include "worker/compute/cuda/cuda_device.h"
 #include "worker/compute/cuda/cuda_rows.h"
+#include "worker/compute/cuda/cuda_slots.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -98,14 +99,11 @@ static void create_all(lh_cuda_queue *queue, uint32_t rows) {
 }
 
 static lh_status check_model(const lh_model_config *config, lh_error *error) {
-    const char *what = config->experts > 0       ? "a mixture of experts"
-                       : config->latent.rank > 0 ? "latent attention"
-                                                 : NULL;
-    return what ? lh_fail(error, LH_ERR_UNSUPPORTED,
-                          "the model has %s, which is computed on processors alone so far: start "
-                          "the worker with --device cpu",
-                          what)
-                : LH_OK;
+    if (config->latent.rank > 0)
+        return lh_fail(error, LH_ERR_UNSUPPORTED,
+                       "the model has latent attention, which is computed on processors alone so "
+                       "far: start the worker with --device cpu");
+    return lh_cuda_slots_check(config, error);
 }
 
 static lh_status open_queue(const lh_device *base, const lh_model_config *config, uint32_t rows,
@@ -239,18 +237,12 @@ static lh_status settle(const lh_compute *compute, lh_error *error) {
 
 /* ---- Arithmetic ---- */
 
-static lh_activations rows_of(const lh_packed *packed, lh_activation_kind kind, lh_span rows) {
-    char *data = packed->data[kind];
-    return (lh_activations){kind, rows.end - rows.begin, packed->width,
-                            data ? data + lh_activations_bytes(kind, rows.begin, packed->width)
-                                 : NULL};
-}
-
 static void pack(const lh_compute *compute, const lh_packed *packed, uint32_t rows, lh_span columns,
                  const float *x, size_t stride, const float *gain) {
     lh_cuda_queue *queue = queue_of(compute);
     for (unsigned kind = 0; kind < LH_ACTIVATION_KINDS; kind++) {
-        const lh_activations part = rows_of(packed, (lh_activation_kind)kind, (lh_span){0, rows});
+        const lh_activations part =
+            lh_packed_rows(packed, (lh_activation_kind)kind, (lh_span){0, rows});
         if (part.data)
             ASK(queue, pack_activations, queue->compute, &part, columns, x, stride, gain, NULL);
     }
@@ -262,7 +254,8 @@ static void norm(const lh_compute *compute, const lh_packed *packed, uint32_t ro
     lh_cuda_queue *queue = queue_of(compute);
     bool is_counted = false;
     for (unsigned kind = 0; kind < LH_ACTIVATION_KINDS; kind++) {
-        const lh_activations part = rows_of(packed, (lh_activation_kind)kind, (lh_span){0, rows});
+        const lh_activations part =
+            lh_packed_rows(packed, (lh_activation_kind)kind, (lh_span){0, rows});
         if (!part.data)
             continue;
         if (!is_counted)
@@ -282,7 +275,7 @@ static void scale_all(const lh_compute *compute, float *y, size_t stride, uint32
 
 static void multiply(lh_cuda_queue *queue, const lh_compute *compute, const lh_product *product,
                      const lh_packed *packed, lh_span in, bool continues, const float *scale) {
-    const lh_activations x = rows_of(
+    const lh_activations x = lh_packed_rows(
         packed, lh_activation_kind_for(product->matrix.dtype, compute->activations), product->rows);
     float *y = product->y + product->rows.begin * product->stride;
     ASK(queue, matmul, queue->compute, y, product->stride, &x, &product->matrix, in, product->out,
@@ -432,6 +425,68 @@ static void attention(const lh_compute *compute, const lh_attention *attention,
     }
 }
 
+/* ---- Mixtures of experts ---- */
+
+static void *open_slots(const lh_compute *compute, const lh_model_config *config,
+                        const lh_parameters *weights, uint32_t rows) {
+    const lh_cuda_queue *queue = queue_of(compute);
+    queue->plugin->use(queue->device);
+    return lh_cuda_slots_open(queue->plugin, config, weights, rows);
+}
+
+static void close_slots(const lh_compute *compute, void *slots) {
+    lh_cuda_slots_close(queue_of(compute)->plugin, slots);
+}
+
+static const float *route(const lh_compute *compute, void *slots, float *logits, const float *bias,
+                          const float *scale, uint32_t rows) {
+    lh_cuda_queue *queue = queue_of(compute);
+    const lh_cuda_slots *s = lh_cuda_slots_for(slots, bias, rows);
+    ASK(queue, route, queue->compute, &s->experts, &s->routing, logits,
+        lh_row_stride(s->routing.experts), scale, rows);
+    return s->experts.slot_shares;
+}
+
+static lh_activations expert_rows(const lh_compute *compute, const lh_expert_product *product,
+                                  const lh_packed *x, uint32_t rows) {
+    return lh_packed_rows(
+        x, lh_activation_kind_for(product->matrices->first.dtype, compute->activations),
+        (lh_span){0, rows});
+}
+
+static lh_cuda_expert_matrices expert_matrices(const lh_expert_product *product) {
+    return (lh_cuda_expert_matrices){product->matrices->first, product->matrices->each_bytes,
+                                     product->biases};
+}
+
+static void expert_products(const lh_compute *compute, void *slots,
+                            const lh_expert_product *products, uint32_t count, const lh_packed *x) {
+    lh_cuda_queue *queue = queue_of(compute);
+    const lh_cuda_slots *s = slots;
+    for (uint32_t i = 0; i < count; i++) {
+        const lh_activations rows = expert_rows(compute, &products[i], x, s->rows);
+        const lh_cuda_expert_matrices w = expert_matrices(&products[i]);
+        ASK(queue, expert_products, queue->compute, products[i].y, products[i].stride, &rows, &w,
+            &s->experts, &s->routing, s->rows);
+    }
+}
+
+static void expert_sum(const lh_compute *compute, void *slots, const lh_expert_product *product,
+                       const lh_packed *x, lh_span out) {
+    lh_cuda_queue *queue = queue_of(compute);
+    const lh_cuda_slots *s = slots;
+    const lh_activations rows = expert_rows(compute, product, x, s->rows * s->routing.used);
+    const lh_cuda_expert_matrices w = expert_matrices(product);
+    ASK(queue, expert_sum, queue->compute, product->y, product->stride, &rows, &w, out, &s->experts,
+        &s->routing, s->rows);
+}
+
+static void sigmoid(const lh_compute *compute, float *y, const float *x, size_t stride,
+                    uint32_t rows) {
+    lh_cuda_queue *queue = queue_of(compute);
+    ASK(queue, sigmoid, queue->compute, y, x, stride, rows);
+}
+
 static const lh_ops cuda_ops = {
     .allocate = allocate,
     .release = release,
@@ -460,6 +515,12 @@ static const lh_ops cuda_ops = {
     .locate = locate,
     .kv_store = kv_store,
     .attention = attention,
+    .open_slots = open_slots,
+    .close_slots = close_slots,
+    .route = route,
+    .expert_products = expert_products,
+    .expert_sum = expert_sum,
+    .sigmoid = sigmoid,
 };
 
 static int64_t free_bytes(const lh_device *base) {

@@ -131,7 +131,7 @@ lh_status lh_scratch_init(lh_scratch *scratch, const lh_model_config *config,
         complete = complete && branch_gain_init(scratch, config, compute);
     if (config->experts > 0)
         complete = complete && lh_experts_init(&scratch->experts, config, weights, compute, rows,
-                                               threads, NULL) == LH_OK;
+                                               NULL) == LH_OK;
     if (lh_model_has(config, LH_TENSOR_FFN_DOWN))
         complete = complete && feed_forward_init(scratch, config, weights, compute, rows);
     if (lh_model_has(config, LH_TENSOR_ATTN_POST_NORM) ||
