@@ -133,6 +133,22 @@ int lh_cuda_latent_prompt_attention(lh_cuda_stream stream, float *y, size_t y_st
 size_t lh_cuda_attention_scratch_bytes(uint32_t rows, uint32_t heads, uint32_t value_dim,
                                        uint32_t context, uint32_t window);
 
+/* ---- Heads: a matrix for each, as latent attention has them ---- */
+
+/* Packs x, whose rows are `stride` apart and their heads head_stride, head by head: row
+ * head * rows + row of `packed`, which has heads * rows. */
+int lh_cuda_pack_heads(lh_cuda_stream stream, const lh_activations *packed, const float *x,
+                       size_t stride, size_t head_stride, uint32_t heads);
+/* y[row][head] = x[row][head] W[head]^T; x as pack_heads gives it. The matrices lie one after the
+ * other, `bytes` apart. */
+int lh_cuda_head_products(lh_cuda_stream stream, float *y, size_t y_stride, size_t y_head_stride,
+                          const lh_activations *x, const lh_matrix *first, size_t bytes,
+                          uint32_t heads);
+/* y[row][head][width] = x[row][head][width]. */
+int lh_cuda_copy_heads(lh_cuda_stream stream, float *y, size_t y_stride, size_t y_head_stride,
+                       const float *x, size_t x_stride, size_t x_head_stride, uint32_t rows,
+                       uint32_t heads, uint32_t width);
+
 /* ---- Draws ---- */
 
 typedef struct lh_cuda_token_bias {

@@ -56,7 +56,12 @@ typedef struct lh_cuda_facts {
     X(route)                                                                                       \
     X(expert_products)                                                                             \
     X(expert_sum)                                                                                  \
-    X(sigmoid)
+    X(sigmoid)                                                                                     \
+    X(pack_heads)                                                                                  \
+    X(head_products)                                                                               \
+    X(copy_heads)                                                                                  \
+    X(latent_attention)                                                                            \
+    X(latent_prompt_attention)
 
 typedef struct lh_cuda_plugin {
     uint32_t version;

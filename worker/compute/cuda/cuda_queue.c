@@ -1,9 +1,11 @@
 /* Operations as launches, in the order of lh_ops. */
 #include "worker/compute/cuda/cuda_queue.h"
 
+#include "common/base/arithmetic.h"
 #include "common/model/model_widths.h"
 #include "common/protocol/step_parts.h"
 #include "worker/compute/cuda/cuda_device.h"
+#include "worker/compute/cuda/cuda_latent.h"
 #include "worker/compute/cuda/cuda_rows.h"
 #include "worker/compute/cuda/cuda_slots.h"
 
@@ -98,18 +100,10 @@ static void create_all(lh_cuda_queue *queue, uint32_t rows) {
     note(queue, lh_cuda_rows_init(&queue->rows, queue->plugin, rows));
 }
 
-static lh_status check_model(const lh_model_config *config, lh_error *error) {
-    if (config->latent.rank > 0)
-        return lh_fail(error, LH_ERR_UNSUPPORTED,
-                       "the model has latent attention, which is computed on processors alone so "
-                       "far: start the worker with --device cpu");
-    return lh_cuda_slots_check(config, error);
-}
-
 static lh_status open_queue(const lh_device *base, const lh_model_config *config, uint32_t rows,
                             void **out, lh_error *error) {
     const lh_cuda_device *device = (const lh_cuda_device *)base;
-    lh_status status = config ? check_model(config, error) : LH_OK;
+    lh_status status = config ? lh_cuda_slots_check(config, error) : LH_OK;
     if (status != LH_OK)
         return status;
     lh_cuda_queue *queue = calloc(1, sizeof *queue);
@@ -425,6 +419,39 @@ static void attention(const lh_compute *compute, const lh_attention *attention,
     }
 }
 
+/* ---- Latent attention ---- */
+
+static void *open_latent(const lh_compute *compute, const lh_model_config *config, uint32_t rows,
+                         uint32_t context) {
+    const lh_cuda_queue *queue = queue_of(compute);
+    (void)context;
+    queue->plugin->use(queue->device);
+    return lh_cuda_latent_open(queue->plugin, config, rows);
+}
+
+static void close_latent(const lh_compute *compute, void *latent) {
+    lh_cuda_latent_close(queue_of(compute)->plugin, latent);
+}
+
+static void latent_attention(const lh_compute *compute, void *latent, const lh_expert_matrices *k_b,
+                             const lh_expert_matrices *v_b, const lh_position_run *runs,
+                             uint32_t count, uint32_t layer, const float *q, float *y) {
+    lh_cuda_queue *queue = queue_of(compute);
+    const lh_kv_view view = lh_kv_sequence_view(runs[0].sequence, layer);
+    const lh_cuda_latent *l = latent;
+    const lh_cuda_attention_rows all =
+        lh_cuda_rows_of_attention(&queue->rows, lh_cuda_rows_offset(&view.shape, layer));
+    (void)count;
+    if (!reserve_scratch(queue, queue->plugin->attention_scratch_bytes(
+                                    lh_min_u32(all.count, l->rows_max), l->heads, l->shape.rank,
+                                    all.context, LH_ATTENTION_ALL)))
+        return;
+    const lh_cuda_latent_call call = {
+        queue->plugin, queue->compute,        compute->activations, &view.shape, k_b,
+        v_b,           queue->rows.is_prompt, queue->scratch};
+    note(queue, lh_cuda_latent_attend(l, &call, &all, q, y));
+}
+
 /* ---- Mixtures of experts ---- */
 
 static void *open_slots(const lh_compute *compute, const lh_model_config *config,
@@ -515,6 +542,9 @@ static const lh_ops cuda_ops = {
     .locate = locate,
     .kv_store = kv_store,
     .attention = attention,
+    .open_latent = open_latent,
+    .close_latent = close_latent,
+    .latent_attention = latent_attention,
     .open_slots = open_slots,
     .close_slots = close_slots,
     .route = route,

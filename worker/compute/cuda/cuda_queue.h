@@ -16,5 +16,5 @@
 
 #include "worker/compute/stage/ops.h"
 
-/* For lh_cuda_device; latent attention it does not compute yet. */
+/* For lh_cuda_device. */
 extern const lh_device lh_cuda_queue_device;

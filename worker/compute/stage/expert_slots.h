@@ -1,6 +1,7 @@
-/* Experts on CPUs: the operations of lh_ops on the slots of a step (experts.h). Choosing is by rows,
- * on all threads; the slots are a counting sort by expert; products are of the rows of each expert
- * gathered side by side; sums go expert by expert over a span of columns, which is a thread's own.
+/* Experts on CPUs: the operations of lh_ops on the slots of a step (experts.h). Choosing is by
+ * rows, on all threads; the slots are a counting sort by expert; products are of the rows of each
+ * expert gathered side by side; sums go expert by expert over a span of columns, which is a
+ * thread's own.
  *
  * The contracts are those of lh_ops. Thread: the compute thread. */
 #pragma once

@@ -105,7 +105,7 @@ void lh_layer_project_qkv(const lh_layer_run *run, const lh_layer *layer, lh_spa
 static void project_queries(const lh_layer_run *run, const lh_layer *layer) {
     const lh_compute *compute = run->compute;
     const lh_activation_buffer *p = run->buffer;
-    const lh_packed *packed = &run->scratch->latent.queries;
+    const lh_packed *packed = &run->scratch->latent_queries;
     const uint32_t rank = run->config->latent.query_rank;
     const lh_product q = product(run, &layer->q_b, NULL, p->q);
     compute->ops->norm(compute, packed, run->rows, all(rank), p->q_a, lh_row_stride(rank),
@@ -245,8 +245,8 @@ void lh_layer_attend_and_project_up(const lh_layer_run *run, const lh_layer *lay
     const uint32_t window = layer->kind == LH_LAYER_WINDOW ? c->window : LH_ATTENTION_ALL;
 
     if (is_latent(run))
-        lh_latent_attend(&s->latent, compute, layer, run->runs, run->run_count, number, p->q,
-                         s->attended);
+        compute->ops->latent_attention(compute, s->latent, &layer->k_b, &layer->v_b, run->runs,
+                                       run->run_count, number, p->q, s->attended);
     else
         compute->ops->attention(compute, &s->attention, run->runs, run->run_count, number, window,
                                 layer->attn_sinks, p->q, s->attended);

@@ -5,6 +5,7 @@
 #include "common/base/arithmetic.h"
 #include "worker/compute/stage/aligned_array.h"
 #include "worker/compute/stage/expert_slots.h"
+#include "worker/compute/stage/latent.h"
 #include "worker/compute/stage/work_parts.h"
 
 #include <stdlib.h>
@@ -550,6 +551,9 @@ const lh_ops lh_cpu_ops = {
     .locate = locate,
     .kv_store = kv_store,
     .attention = attention,
+    .open_latent = lh_latent_open,
+    .close_latent = lh_latent_close,
+    .latent_attention = lh_latent_attend,
     .open_slots = lh_expert_slots_open,
     .close_slots = lh_expert_slots_close,
     .route = lh_expert_slots_route,

@@ -215,6 +215,21 @@ struct lh_ops {
                       const lh_position_run *runs, uint32_t count, uint32_t layer, uint32_t window,
                       const float *sinks, const float *q, float *y);
 
+    /* ---- Latent attention: what latent.h describes ---- */
+
+    /* What it is computed in, for steps of so many rows, which see so many positions. NULL: there
+     * is not so much memory. */
+    void *(*open_latent)(const lh_compute *compute, const lh_model_config *config, uint32_t rows,
+                         uint32_t context);
+    /* NULL is allowed. */
+    void (*close_latent)(const lh_compute *compute, void *latent);
+    /* y[rows][heads][value_dim] = attention of q[rows][heads][key_dim + rope_dims] over the pages
+     * of one layer: to the latent space by k_b of each head, back from it by v_b. Rows of both are
+     * lh_row_stride apart. */
+    void (*latent_attention)(const lh_compute *compute, void *latent, const lh_expert_matrices *k_b,
+                             const lh_expert_matrices *v_b, const lh_position_run *runs,
+                             uint32_t count, uint32_t layer, const float *q, float *y);
+
     /* ---- Mixtures of experts: what experts.h describes ---- */
 
     /* Where the rows of a step go, for steps of so many through these layers. NULL: there is not so
