@@ -61,7 +61,10 @@ typedef struct lh_cuda_facts {
     X(head_products)                                                                               \
     X(copy_heads)                                                                                  \
     X(latent_attention)                                                                            \
-    X(latent_prompt_attention)
+    X(latent_prompt_attention)                                                                     \
+    X(change_logits)                                                                               \
+    X(draw)                                                                                        \
+    X(draw_scratch_bytes)
 
 typedef struct lh_cuda_plugin {
     uint32_t version;

@@ -5,6 +5,7 @@
 #include "common/model/model_widths.h"
 #include "common/protocol/step_parts.h"
 #include "worker/compute/cuda/cuda_device.h"
+#include "worker/compute/cuda/cuda_draws.h"
 #include "worker/compute/cuda/cuda_latent.h"
 #include "worker/compute/cuda/cuda_rows.h"
 #include "worker/compute/cuda/cuda_slots.h"
@@ -32,7 +33,8 @@ typedef struct lh_cuda_queue {
     lh_staging staging;
     uint32_t *tokens; /* [rows] */
     lh_cuda_rows rows;
-    void *scratch; /* of attention; grows */
+    lh_cuda_draws draws;
+    void *scratch; /* of attention and draws; grows */
     size_t scratch_bytes;
 } lh_cuda_queue;
 
@@ -65,6 +67,7 @@ static void close_queue(void *context) {
         return;
     const lh_cuda_plugin *plugin = queue->plugin;
     plugin->use(queue->device);
+    lh_cuda_draws_reset(&queue->draws, plugin);
     lh_cuda_rows_reset(&queue->rows, plugin);
     plugin->release(queue->scratch);
     plugin->release(queue->tokens);
@@ -419,6 +422,25 @@ static void attention(const lh_compute *compute, const lh_attention *attention,
     }
 }
 
+/* ---- The end ---- */
+
+static void draw(const lh_compute *compute, float *logits, size_t stride, uint32_t vocabulary,
+                 const lh_drawn_row *rows, uint32_t count, uint32_t *tokens) {
+    lh_cuda_queue *queue = queue_of(compute);
+    lh_cuda_draws *draws = &queue->draws;
+    if (!works(queue) ||
+        !note(queue, lh_cuda_draws_fill(draws, queue->plugin, vocabulary, rows, count)) ||
+        !reserve_scratch(queue, queue->plugin->draw_scratch_bytes(count, vocabulary)))
+        return;
+    put(compute, draws->memory, draws->host, draws->used_bytes);
+    ASK(queue, change_logits, queue->compute, logits, stride, count, vocabulary,
+        lh_cuda_draws_changes(draws));
+    ASK(queue, draw, queue->compute, lh_cuda_draws_tokens(draws), logits, stride, count, vocabulary,
+        lh_cuda_draws_rows(draws), draws->cuts, queue->scratch);
+    const size_t bytes = count * sizeof *tokens;
+    ASK(queue, copy, queue->compute, tokens, bytes, lh_cuda_draws_tokens(draws), bytes, bytes, 1);
+}
+
 /* ---- Latent attention ---- */
 
 static void *open_latent(const lh_compute *compute, const lh_model_config *config, uint32_t rows,
@@ -542,6 +564,7 @@ static const lh_ops cuda_ops = {
     .locate = locate,
     .kv_store = kv_store,
     .attention = attention,
+    .draw = draw,
     .open_latent = open_latent,
     .close_latent = close_latent,
     .latent_attention = latent_attention,

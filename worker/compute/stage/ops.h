@@ -12,6 +12,7 @@
 #pragma once
 
 #include "common/model/model.h"
+#include "common/protocol/sampling.h"
 #include "kernels/kernels.h"
 #include "worker/compute/stage/attention_partials.h"
 #include "worker/compute/stage/position_run.h"
@@ -120,6 +121,15 @@ typedef struct lh_outgoing {
     float *host; /* [rows][columns], of allocate_host */
 } lh_outgoing;
 
+/* How one row of logits is drawn from. */
+typedef struct lh_drawn_row {
+    const lh_sampling *sampling; /* wants no more than a token */
+    const uint64_t *mask;        /* the tokens that may be drawn; NULL: all */
+} lh_drawn_row;
+
+/* In place of a token: the row's logits are such that lh_sample refuses them. */
+#define LH_NO_DRAW UINT32_MAX
+
 /* What a device offers. */
 struct lh_ops {
     /* ---- Memory ---- */
@@ -214,6 +224,14 @@ struct lh_ops {
     void (*attention)(const lh_compute *compute, const lh_attention *attention,
                       const lh_position_run *runs, uint32_t count, uint32_t layer, uint32_t window,
                       const float *sinks, const float *q, float *y);
+
+    /* ---- The end ---- */
+
+    /* A token of each row of logits[rows][vocabulary], `stride` apart: what lh_sample draws, which
+     * changes the logits so. vocabulary: at most LH_CANDIDATES_MAX. tokens[rows], of allocate_host,
+     * are there after `settle`. NULL: the host draws. */
+    void (*draw)(const lh_compute *compute, float *logits, size_t stride, uint32_t vocabulary,
+                 const lh_drawn_row *rows, uint32_t count, uint32_t *tokens);
 
     /* ---- Latent attention: what latent.h describes ---- */
 
