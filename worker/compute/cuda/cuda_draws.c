@@ -1,6 +1,6 @@
+/* Addresses of lists are those that they will have in the GPU's memory. */
 #include "worker/compute/cuda/cuda_draws.h"
 
-#include "common/protocol/mask_code.h"
 #include "worker/compute/stage/candidates.h"
 
 #include <stdlib.h>
@@ -33,8 +33,9 @@ static size_t head_bytes(uint32_t count) {
     return changes_bytes(count) + rows_bytes(count) + round_up(count * sizeof(uint32_t));
 }
 
+/* A bit for each token. */
 static size_t mask_bytes(uint32_t vocabulary) {
-    return lh_mask_code_words(vocabulary) * sizeof(uint64_t);
+    return ((size_t)vocabulary + 63) / 64 * sizeof(uint64_t);
 }
 
 static size_t bytes_of(const lh_drawn_row *rows, uint32_t count, uint32_t vocabulary) {

@@ -576,10 +576,4 @@ static const lh_ops cuda_ops = {
     .sigmoid = sigmoid,
 };
 
-static int64_t free_bytes(const lh_device *base) {
-    const lh_cuda_device *device = (const lh_cuda_device *)base;
-    uint64_t bytes;
-    return lh_cuda_device_memory(device, &bytes, NULL) == LH_OK ? (int64_t)bytes : -1;
-}
-
-const lh_device lh_cuda_queue_device = {"cuda", &cuda_ops, open_queue, close_queue, free_bytes};
+const lh_device lh_cuda_queue_device = {"cuda", &cuda_ops, open_queue, close_queue, NULL};

@@ -16,5 +16,5 @@
 
 #include "worker/compute/stage/ops.h"
 
-/* For lh_cuda_device. */
+/* For lh_cuda_device, which knows its free bytes. */
 extern const lh_device lh_cuda_queue_device;

@@ -1,3 +1,4 @@
+/* Rows that are chosen for, multiplied and summed as slots. */
 #include "worker/compute/stage/expert_slots.h"
 
 #include "worker/compute/stage/aligned_array.h"

@@ -124,7 +124,7 @@ typedef struct lh_outgoing {
 /* How one row of logits is drawn from. */
 typedef struct lh_drawn_row {
     const lh_sampling *sampling; /* wants no more than a token */
-    const uint64_t *mask;        /* the tokens that may be drawn; NULL: all */
+    const uint64_t *mask;        /* a bit for each token that may be drawn; NULL: all may */
 } lh_drawn_row;
 
 /* In place of a token: the row's logits are such that lh_sample refuses them. */
