@@ -14,10 +14,18 @@ struct pack_arguments {
     const float *x;
     size_t stride;
     const float *gain;
+    uint32_t head_rows; /* rows of each head, whose x lie head_stride apart; 0: no heads */
+    size_t head_stride;
 };
 
+__device__ const float *row_of(const pack_arguments &a, uint32_t row) {
+    if (a.head_rows == 0)
+        return a.x + row * a.stride;
+    return a.x + row % a.head_rows * a.stride + row / a.head_rows * a.head_stride;
+}
+
 __device__ float gained(const pack_arguments &a, uint32_t row, uint32_t column) {
-    const float v = a.x[row * a.stride + column];
+    const float v = row_of(a, row)[column];
     return a.gain ? v * a.gain[column] : v;
 }
 
@@ -130,10 +138,22 @@ __global__ void __launch_bounds__(NORM_THREADS) norm_rows(norm_arguments n) {
 pack_arguments pack_arguments_of(const lh_activations *packed, lh_span columns, const float *x,
                                  size_t stride, const float *gain) {
     const bool is_float = packed->kind == LH_ACTIVATION_F32;
-    return {packed->data,  packed->rows,
-            packed->width, is_float ? 0 : lh_activations_parts(packed->kind),
-            columns,       x,
-            stride,        gain};
+    return {packed->data,
+            packed->rows,
+            packed->width,
+            is_float ? 0 : lh_activations_parts(packed->kind),
+            columns,
+            x,
+            stride,
+            gain,
+            0,
+            0};
+}
+
+int launch_pack(lh_cuda_stream stream, const pack_arguments &a) {
+    const dim3 grid(lh_blocks_for(a.columns.end - a.columns.begin, LH_BLOCK_THREADS),
+                    lh_grid_rows(a.rows));
+    return lh_launch(a.parts == 0 ? pack_floats : pack_quants, grid, LH_BLOCK_THREADS, stream, a);
 }
 
 } // namespace
@@ -146,9 +166,17 @@ int lh_cuda_pack_activations(lh_cuda_stream stream, const lh_activations *packed
     if (squares)
         return lh_launch(norm_rows, packed->rows, NORM_THREADS, stream,
                          norm_arguments{a, squares, nullptr, 0, true});
-    const dim3 grid(lh_blocks_for(columns.end - columns.begin, LH_BLOCK_THREADS),
-                    lh_grid_rows(packed->rows));
-    return lh_launch(a.parts == 0 ? pack_floats : pack_quants, grid, LH_BLOCK_THREADS, stream, a);
+    return launch_pack(stream, a);
+}
+
+int lh_cuda_pack_heads(lh_cuda_stream stream, const lh_activations *packed, const float *x,
+                       size_t stride, size_t head_stride, uint32_t heads) {
+    if (packed->rows == 0)
+        return 0;
+    pack_arguments a = pack_arguments_of(packed, {0, packed->width}, x, stride, nullptr);
+    a.head_rows = packed->rows / heads;
+    a.head_stride = head_stride;
+    return launch_pack(stream, a);
 }
 
 int lh_cuda_norm_activations(lh_cuda_stream stream, const lh_activations *packed, lh_span columns,

@@ -61,7 +61,7 @@ __device__ void make_terms(float2 (*terms)[TERM_STRIDE], const lh_fragment &w,
     }
 }
 
-template <typename F, uint32_t N>
+template <typename F, uint32_t N, bool HEADS>
 __global__ void __launch_bounds__(THREADS, F::HAS_HALF_BYTES ? 2 : 3)
     batch_products(lh_product_arguments a, uint32_t units) {
     LH_SHARED(phase_terms<N>, terms);
@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(THREADS, F::HAS_HALF_BYTES ? 2 : 3)
     const uint32_t first_block = a.in.begin / LH_BLOCK;
     const uint32_t count = (a.in.end - a.in.begin) / LH_BLOCK * a.parts;
     const uint32_t tile_output = a.out.begin + blockIdx.x / units * LH_LANES;
-    const lh_batch mine = lh_batch_of(a, blockIdx.x % units, 8 * N);
+    const lh_batch mine = lh_batch_of<HEADS>(a, blockIdx.x % units, 8 * N);
     if (mine.count == 0)
         return;
     const uint8_t *tile = mine.weights + (size_t)(tile_output / LH_LANES) * a.w.tile_bytes;
@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(THREADS, F::HAS_HALF_BYTES ? 2 : 3)
     for (uint32_t n = 0; n < N; n++) {
         const bool folds = 8 * n + row < mine.count && output < a.out.end;
         rows[n] = lane_rows_of(a, mine, 8 * n);
-        y[n] = folds ? lh_y_at(a, mine.first + 8 * n + row, output) : nullptr;
+        y[n] = folds ? lh_y_at<HEADS>(a, mine, mine.first + 8 * n + row, output) : nullptr;
         acc[n] = folds && a.continues ? *y[n] : 0.0f;
     }
 
@@ -126,11 +126,12 @@ __global__ void __launch_bounds__(THREADS, F::HAS_HALF_BYTES ? 2 : 3)
             *y[n] = lh_ended(a.experts, mine.expert, mine.first + 8 * n + row, output, acc[n]);
 }
 
-template <typename F, uint32_t N> int launch(lh_cuda_stream stream, const lh_product_arguments &a) {
-    const uint32_t units = a.experts.groups ? a.experts.group_count : lh_blocks_for(a.rows, 8 * N);
+template <typename F, uint32_t N, bool HEADS>
+int launch(lh_cuda_stream stream, const lh_product_arguments &a) {
+    const uint32_t units = lh_units_of(a, 8 * N);
     const uint64_t tiles = lh_blocks_for(a.out.end - a.out.begin, LH_LANES);
-    return lh_launch(batch_products<F, N>, lh_blocks_for(tiles * units, 1), THREADS, stream, a,
-                     units);
+    return lh_launch(batch_products<F, N, HEADS>, lh_blocks_for(tiles * units, 1), THREADS, stream,
+                     a, units);
 }
 
 } // namespace
@@ -138,6 +139,8 @@ template <typename F, uint32_t N> int launch(lh_cuda_stream stream, const lh_pro
 int lh_batch_products(lh_cuda_stream stream, lh_dtype dtype, const lh_product_arguments &a) {
     return lh_with_form(dtype, [&](auto form) {
         using F = decltype(form);
-        return a.rows <= 8 ? launch<F, 1>(stream, a) : launch<F, 2>(stream, a);
+        if (a.experts.heads > 0)
+            return launch<F, 1, true>(stream, a);
+        return a.rows <= 8 ? launch<F, 1, false>(stream, a) : launch<F, 2, false>(stream, a);
     });
 }

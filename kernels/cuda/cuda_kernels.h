@@ -133,6 +133,22 @@ int lh_cuda_latent_prompt_attention(lh_cuda_stream stream, float *y, size_t y_st
 size_t lh_cuda_attention_scratch_bytes(uint32_t rows, uint32_t heads, uint32_t value_dim,
                                        uint32_t context, uint32_t window);
 
+/* ---- Heads: a matrix for each, as latent attention has them ---- */
+
+/* Packs x, whose rows are `stride` apart and their heads head_stride, head by head: row
+ * head * rows + row of `packed`, which has heads * rows. */
+int lh_cuda_pack_heads(lh_cuda_stream stream, const lh_activations *packed, const float *x,
+                       size_t stride, size_t head_stride, uint32_t heads);
+/* y[row][head] = x[row][head] W[head]^T; x as pack_heads gives it. The matrices lie one after the
+ * other, `bytes` apart. */
+int lh_cuda_head_products(lh_cuda_stream stream, float *y, size_t y_stride, size_t y_head_stride,
+                          const lh_activations *x, const lh_matrix *first, size_t bytes,
+                          uint32_t heads);
+/* y[row][head][width] = x[row][head][width]. */
+int lh_cuda_copy_heads(lh_cuda_stream stream, float *y, size_t y_stride, size_t y_head_stride,
+                       const float *x, size_t x_stride, size_t x_head_stride, uint32_t rows,
+                       uint32_t heads, uint32_t width);
+
 /* ---- Draws ---- */
 
 typedef struct lh_cuda_token_bias {
@@ -195,7 +211,10 @@ typedef enum lh_cuda_routing_kind {
     LH_CUDA_ROUTING_SOFTMAX_OF_CHOSEN
 } lh_cuda_routing_kind;
 
-/* At most 1024 experts, 32 of them used, and 64 groups. */
+#define LH_CUDA_EXPERTS_MAX       1024u
+#define LH_CUDA_EXPERTS_USED_MAX  32u
+#define LH_CUDA_EXPERT_GROUPS_MAX 64u
+
 typedef struct lh_cuda_routing {
     lh_cuda_routing_kind kind;
     uint32_t experts, used;
@@ -267,7 +286,7 @@ int lh_cuda_expert_products(lh_cuda_stream stream, float *y, size_t y_stride,
                             const lh_cuda_experts *experts, const lh_cuda_routing *routing,
                             uint32_t rows);
 /* h[row][out] += x[slot] W[expert]^T and then share * bias[expert], for the experts of each row in
- * their order: what lh_op_expert_sum computes. */
+ * their order: what expert_sum of lh_ops computes. */
 int lh_cuda_expert_sum(lh_cuda_stream stream, float *h, size_t h_stride, const lh_activations *x,
                        const lh_cuda_expert_matrices *w, lh_span out,
                        const lh_cuda_experts *experts, const lh_cuda_routing *routing,

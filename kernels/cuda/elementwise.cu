@@ -1,4 +1,4 @@
-/* What works on each element alone: scales, biases, residuals. */
+/* What works on each element alone: scales, biases, residuals, copies. */
 #include "kernels/cuda/grid.cuh"
 
 namespace {
@@ -46,7 +46,26 @@ __global__ void __launch_bounds__(LH_BLOCK_THREADS)
     });
 }
 
+__global__ void __launch_bounds__(LH_BLOCK_THREADS)
+    copy_heads(float *y, size_t y_stride, size_t y_head_stride, const float *x, size_t x_stride,
+               size_t x_head_stride, uint32_t rows, uint32_t heads, uint32_t width) {
+    const uint32_t i = blockIdx.x * LH_BLOCK_THREADS + threadIdx.x, head = i / width, c = i % width;
+    if (head >= heads)
+        return;
+    for (uint32_t row = blockIdx.y; row < rows; row += gridDim.y)
+        y[row * y_stride + head * y_head_stride + c] = x[row * x_stride + head * x_head_stride + c];
+}
+
 } // namespace
+
+int lh_cuda_copy_heads(lh_cuda_stream stream, float *y, size_t y_stride, size_t y_head_stride,
+                       const float *x, size_t x_stride, size_t x_head_stride, uint32_t rows,
+                       uint32_t heads, uint32_t width) {
+    if (rows == 0 || width == 0)
+        return 0;
+    return lh_launch(copy_heads, grid_for(rows, {0, heads * width}), LH_BLOCK_THREADS, stream, y,
+                     y_stride, y_head_stride, x, x_stride, x_head_stride, rows, heads, width);
+}
 
 int lh_cuda_scale_rows(lh_cuda_stream stream, float *y, size_t stride, uint32_t rows,
                        lh_span columns, const float *scale) {

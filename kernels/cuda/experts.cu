@@ -11,7 +11,10 @@ namespace {
 
 /* The least that shares are divided by. */
 const float SUM_MIN = 0x1p-14f;
-const uint32_t WARP = 32, EXPERTS_MAX = WARP * 32, USED_MAX = WARP, GROUPS_MAX = 2 * WARP;
+const uint32_t WARP = 32, GROUPS_MAX = LH_CUDA_EXPERT_GROUPS_MAX;
+static_assert(LH_CUDA_EXPERTS_MAX == WARP * 32, "a bit for each 32 experts");
+static_assert(LH_CUDA_EXPERTS_USED_MAX == WARP, "a lane for each");
+static_assert(GROUPS_MAX == 2 * WARP, "two for each lane");
 
 struct choice_arguments {
     lh_cuda_routing routing;
@@ -350,7 +353,7 @@ int lh_cuda_route(lh_cuda_stream stream, const lh_cuda_experts *experts,
                   uint32_t rows) {
     if (rows == 0)
         return 0;
-    if (routing->experts > EXPERTS_MAX || routing->used > USED_MAX ||
+    if (routing->experts > LH_CUDA_EXPERTS_MAX || routing->used > LH_CUDA_EXPERTS_USED_MAX ||
         routing->groups > GROUPS_MAX || routing->used == 0)
         return LH_CUDA_INVALID_VALUE;
     const choice_arguments choice = {*routing, logits,          stride,

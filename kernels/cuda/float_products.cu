@@ -26,19 +26,19 @@ __device__ void load(stage *stage, const lh_product_arguments &a, const lh_batch
     }
 }
 
-template <typename W>
+template <typename W, bool HEADS>
 __global__ void __launch_bounds__(THREADS, 4)
     float_products(lh_product_arguments a, uint32_t units) {
     LH_SHARED(stage, shared);
     const uint32_t lane = threadIdx.x % LH_LANES, row = threadIdx.x / LH_LANES;
     const uint32_t output = a.out.begin + blockIdx.x * LH_LANES + lane;
     for (uint32_t unit = blockIdx.y; unit < units; unit += gridDim.y) {
-        const lh_batch batch = lh_batch_of(a, unit, ROWS);
+        const lh_batch batch = lh_batch_of<HEADS>(a, unit, ROWS);
         if (batch.count == 0)
             continue;
         const uint8_t *tile = batch.weights + (size_t)(output / LH_LANES) * a.w.tile_bytes;
         const bool is_there = row < batch.count && output < a.out.end;
-        float *y = is_there ? lh_y_at(a, batch.first + row, output) : nullptr;
+        float *y = is_there ? lh_y_at<HEADS>(a, batch, batch.first + row, output) : nullptr;
         float acc = is_there && a.continues ? *y : 0.0f;
         for (uint32_t begin = a.in.begin; begin < a.in.end; begin += INPUTS) {
             load<W>(&shared, a, batch, tile, begin);
@@ -56,9 +56,11 @@ __global__ void __launch_bounds__(THREADS, 4)
 } // namespace
 
 int lh_float_products(lh_cuda_stream stream, lh_dtype dtype, const lh_product_arguments &a) {
-    const uint32_t units = a.experts.groups ? a.experts.group_count : lh_blocks_for(a.rows, ROWS);
+    const uint32_t units = lh_units_of(a, ROWS);
     const dim3 grid(lh_blocks_for(a.out.end - a.out.begin, LH_LANES), lh_grid_rows(units));
     return lh_with_float(dtype, [&](auto type) {
-        return lh_launch(float_products<decltype(type)>, grid, THREADS, stream, a, units);
+        using W = decltype(type);
+        return lh_launch(a.experts.heads > 0 ? float_products<W, true> : float_products<W, false>,
+                         grid, THREADS, stream, a, units);
     });
 }

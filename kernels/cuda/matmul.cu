@@ -32,11 +32,26 @@ int lh_cuda_matmul(lh_cuda_stream stream, float *y, size_t y_stride, const lh_ac
     return lh_tile_products(stream, w->dtype, a);
 }
 
-/* ---- Experts ---- */
-
+/* Of groups or heads. */
 static int multiply_groups(lh_cuda_stream stream, const lh_product_arguments &a, lh_dtype dtype) {
     return a.parts == 0 ? lh_float_products(stream, dtype, a) : lh_batch_products(stream, dtype, a);
 }
+
+int lh_cuda_head_products(lh_cuda_stream stream, float *y, size_t y_stride, size_t y_head_stride,
+                          const lh_activations *x, const lh_matrix *first, size_t bytes,
+                          uint32_t heads) {
+    if (x->rows == 0)
+        return 0;
+    lh_product_arguments a =
+        arguments_of(y, y_stride, x, first, {0, first->inputs}, {0, first->outputs}, false);
+    a.rows = x->rows / heads;
+    a.experts.heads = heads;
+    a.experts.bytes = bytes;
+    a.experts.y_apart = (ptrdiff_t)y_head_stride - (ptrdiff_t)(a.rows * y_stride);
+    return multiply_groups(stream, a, first->dtype);
+}
+
+/* ---- Experts ---- */
 
 /* `rows` bounds what a group may have. */
 static lh_product_arguments expert_arguments_of(float *y, size_t y_stride, const lh_activations *x,

@@ -17,7 +17,7 @@ extern "C" {
 #endif
 
 /* Counts the changes of this struct: program and library must be of one. */
-#define LH_CUDA_PLUGIN_VERSION 1u
+#define LH_CUDA_PLUGIN_VERSION 2u
 /* The function that the library exports, of type lh_cuda_plugin_function. */
 #define LH_CUDA_PLUGIN_FUNCTION "lh_cuda_plugin_open"
 
@@ -52,7 +52,19 @@ typedef struct lh_cuda_facts {
     X(kv_store)                                                                                    \
     X(attention)                                                                                   \
     X(prompt_attention)                                                                            \
-    X(attention_scratch_bytes)
+    X(attention_scratch_bytes)                                                                     \
+    X(route)                                                                                       \
+    X(expert_products)                                                                             \
+    X(expert_sum)                                                                                  \
+    X(sigmoid)                                                                                     \
+    X(pack_heads)                                                                                  \
+    X(head_products)                                                                               \
+    X(copy_heads)                                                                                  \
+    X(latent_attention)                                                                            \
+    X(latent_prompt_attention)                                                                     \
+    X(change_logits)                                                                               \
+    X(draw)                                                                                        \
+    X(draw_scratch_bytes)
 
 typedef struct lh_cuda_plugin {
     uint32_t version;

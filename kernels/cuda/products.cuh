@@ -5,10 +5,12 @@
 
 /* Rows that go through experts: groups of slots, which read rows x_rows[slot] and write rows
  * y_rows[slot] (NULL: row `slot`), and what is done to a sum afterwards (lh_cuda_expert_products).
- * All NULL where there are none. */
+ * Or heads, of which each has a matrix and `rows` slots, one after the other; its y lie y_apart
+ * further than rows that follow those of the head before. All NULL and 0 where there are none. */
 struct lh_expert_arguments {
     const lh_cuda_expert_group *groups;
-    uint32_t group_count;
+    uint32_t group_count, heads;
+    ptrdiff_t y_apart;
     size_t bytes; /* of a matrix; the next expert's is behind it */
     const uint32_t *x_rows, *y_rows;
     const float *scale, *shares, *biases; /* biases[experts][width] */
@@ -43,9 +45,23 @@ struct lh_batch {
     uint32_t expert, first, count;
 };
 
-/* Batch `unit` of `each` rows; or group `unit`, which may be empty. */
+/* Batches of `each` rows, of all heads; or groups. */
+static inline uint32_t lh_units_of(const lh_product_arguments &a, uint32_t each) {
+    if (a.experts.groups)
+        return a.experts.group_count;
+    return lh_blocks_for(a.rows, each) * (a.experts.heads > 0 ? a.experts.heads : 1);
+}
+
+/* Batch `unit` of `each` rows; or group `unit`, which may be empty. HEADS: there are heads. */
+template <bool HEADS>
 __device__ inline lh_batch lh_batch_of(const lh_product_arguments &a, uint32_t unit,
                                        uint32_t each) {
+    if constexpr (HEADS) {
+        const uint32_t units = (a.rows + each - 1) / each, head = unit / units;
+        const uint32_t done = unit % units * each, left = a.rows - done;
+        return {a.w.data + head * a.experts.bytes, head, head * a.rows + done,
+                left < each ? left : each};
+    }
     const uint32_t left = a.rows - unit * each;
     lh_cuda_expert_group group = {0, unit * each, left < each ? left : each};
     if (a.experts.groups)
@@ -57,9 +73,12 @@ __device__ inline uint32_t lh_x_row(const lh_product_arguments &a, uint32_t slot
     return a.experts.x_rows ? a.experts.x_rows[slot] : slot;
 }
 
-/* Output c of `slot`. */
-__device__ inline float *lh_y_at(const lh_product_arguments &a, uint32_t slot, uint32_t c) {
-    return a.y + (a.experts.y_rows ? a.experts.y_rows[slot] : slot) * a.y_stride + c;
+/* Output c of a slot of the batch. */
+template <bool HEADS>
+__device__ inline float *lh_y_at(const lh_product_arguments &a, const lh_batch &batch,
+                                 uint32_t slot, uint32_t c) {
+    float *y = a.y + (a.experts.y_rows ? a.experts.y_rows[slot] : slot) * a.y_stride + c;
+    return HEADS ? y + batch.expert * a.experts.y_apart : y;
 }
 
 /* What follows its sum where there are experts. */

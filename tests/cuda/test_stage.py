@@ -7,7 +7,6 @@ as events allow; with LONGHAUL_TEST_CUDA=PATH it is a real one, by the library o
 """
 import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 
@@ -30,6 +29,8 @@ WAYS = [
     (["--chunk-rows", "17", "--activations", "q16", "--kv-type", "q8"], ["--stages", "2", "--device-stage", "1", "--column-shards", "3"]),
     (["--chunk-rows", "23", "--kv-type", "f16"], ["--stages", "2", "--device-stage", "0", "--column-shards", "2"]),
 ]
+# Models that are computed by other kernels where rows are few.
+FEW_ROWS = ("mixtral", "deepseek2 as V2-Lite")
 # A block of keys has 256: the small models' context. This one goes beyond.
 BEYOND = 290
 
@@ -48,29 +49,15 @@ def same(title, path, rows, common, besides):
     return False
 
 
-def is_computed(path):
-    """False where the GPU refuses the model, which it must say in words."""
-    tokens = pathlib.Path(path).with_suffix(".tokens")
-    tokens.write_text("1")
-    command = [BUILD / "tests" / "logits", "--model", path, "--tokens", tokens, "--kv-bytes", "16M", *GPU]
-    asked = subprocess.run(command, capture_output=True, text=True, check=False)
-    if asked.returncode and "on processors alone so far" not in asked.stderr:
-        sys.exit(asked.stderr)
-    return asked.returncode == 0
-
-
 def main():
     part = sys.argv[1] if len(sys.argv) > 1 else ""
-    passed, failed, refused = 0, 0, []
+    passed, failed = 0, 0
     with tempfile.TemporaryDirectory() as name:
         path = pathlib.Path(name) / "model.gguf"
         for seed, (title, shape) in enumerate(MODELS.items()):
             if part not in title:
                 continue
             Writer(path, seed, Type.Q8_0).write(*shape)
-            if not is_computed(path):
-                refused.append(title)
-                continue
             # Ways take turns among the models that tests/truth and the kernels' tests tell apart already.
             ways = WAYS if title in ("llama", "gemma3") else [WAYS[seed % len(WAYS)]]
             results = [same(title, path, ROWS, *way) for way in ways]
@@ -79,8 +66,11 @@ def main():
                 results.append(same(f"{title}, F32", path, ROWS, *WAYS[0]))
                 Writer(path, seed, Type.Q4_0).write(*shape, context=512)
                 results.append(same(f"{title}, long", path, BEYOND, ["--chunk-rows", "100"], []))
+            if title in FEW_ROWS:
+                results.append(same(f"{title}, few rows", path, ROWS, ["--chunk-rows", "3"], []))
+                Writer(path, seed, Type.F32).write(*shape)
+                results.append(same(f"{title}, F32", path, ROWS, ["--chunk-rows", "3"], []))
             passed, failed = passed + sum(results), failed + results.count(False)
-    print(f"refused: {', '.join(refused) or 'none'}")
     print(f"{passed} passed, {failed} failed, 0 skipped")
     return failed > 0 or passed == 0
 

@@ -1,5 +1,5 @@
 """Workers that compute on a GPU, an emulated one (tests/cuda/emulation), by the real programs: a chain with one beside workers on processors
-gives the same answer, also when it is killed while it streams; and one that has no GPU says what is missing."""
+gives the same answer, also when it is killed while it streams, or draws the tokens; and one that has no GPU says what is missing."""
 import json
 import os
 import pathlib
@@ -8,9 +8,11 @@ import sys
 import tempfile
 import threading
 import unittest
+import urllib.error
 import urllib.request
 
 from gguf import GGMLQuantizationType as Type
+from gguf import GGUFReader
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests" / "truth"), str(ROOT / "tests" / "system")]
@@ -20,6 +22,19 @@ from small_model import MODELS, Writer  # noqa: E402
 
 EMULATED = build_folder() / "tests" / "longhaul-cuda-emulated.so"
 WORKER = build_folder() / "longhaul-worker"
+# What wants a token of a row and nothing else: such tokens are drawn on the GPU. The last ones want more, and share steps with the others.
+DRAWS = [
+    {"temperature": 0},
+    {},
+    {"top_k": 20, "top_p": 0.8},
+    {"min_p": 0.1, "temperature": 1.5},
+    {"top_k": 100000},
+    {"logit_bias": {"65": 5, "66": -100, "67": 4.5}, "temperature": 1.2},
+    {"repetition_penalty": 1.4, "presence_penalty": 0.5, "frequency_penalty": 0.3, "logit_bias": {"70": 3}},
+    {"response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": {"type": "string", "minLength": 20}}}, "ignore_eos": False},
+    {"logprobs": 3, "top_p": 0.9},
+    {"n": 3, "temperature": 1},
+]
 BODY = {"prompt": "We the People", "temperature": 0.8, "seed": 3, "logprobs": 2, "ignore_eos": True}
 
 
@@ -38,6 +53,21 @@ def ask(fleet):
     return choice["text"], choice["logprobs"], fleet.drawn()
 
 
+def texts(fleet):
+    """Of all draws at once, so that they meet in steps."""
+    def text(draw, found):
+        with post(fleet, max_tokens=24, **{"logprobs": None, **draw}) as answer:
+            found[json.dumps(draw)] = [(choice["text"], choice["logprobs"]) for choice in json.load(answer)["choices"]]
+
+    found = {}
+    threads = [threading.Thread(target=text, args=(draw, found)) for draw in DRAWS]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return found
+
+
 class Chains(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -50,9 +80,9 @@ class Chains(unittest.TestCase):
     def tearDownClass(cls):
         cls.folder.cleanup()
 
-    def fleet(self, workers, **extra):
-        flags = ["--logits-digest", "--wire", "f32", "--workers", str(min(workers, 2))]
-        return Fleet(workers, gateway_flags=flags, worker_flags=["--kv-bytes", "4M"], model=str(self.model), **extra)
+    def fleet(self, workers, digest=("--logits-digest",), model=None, **extra):
+        flags = [*digest, "--wire", "f32", "--workers", str(min(workers, 2))]
+        return Fleet(workers, gateway_flags=flags, worker_flags=["--kv-bytes", "4M"], model=str(model or self.model), **extra)
 
     def test_one_answer(self):
         with self.fleet(1) as fleet:
@@ -61,6 +91,30 @@ class Chains(unittest.TestCase):
             with self.subTest(place=place), self.fleet(2, worker_programs={place: on_gpu()}) as fleet:
                 self.assertIn("cuda", [worker["isa"] for worker in fleet.fleet_state()["workers"]])
                 self.assertEqual(ask(fleet), expected)
+
+    def test_tokens_drawn_on_the_gpu(self):
+        with self.fleet(1, digest=()) as fleet:
+            expected = texts(fleet)
+        self.assertEqual(len(expected), len(DRAWS))
+        with self.fleet(1, digest=(), worker_programs={0: on_gpu()}) as fleet:
+            found = texts(fleet)
+        for draw in expected:
+            with self.subTest(draw=draw):
+                self.assertEqual(found.get(draw), expected[draw])
+
+    def test_logits_that_are_no_numbers(self):
+        model = pathlib.Path(self.folder.name) / "nan.gguf"
+        architecture, _, keys, has = MODELS["llama"]
+        Writer(model, 1, Type.F32).write(architecture, 2, keys, has)
+        head = next(tensor for tensor in GGUFReader(model).tensors if tensor.name == "output.weight")
+        with open(model, "r+b") as file:
+            file.seek(head.data_offset + 65 * 4 * int(head.shape[0]))
+            file.write(b"\0\0\xc0\x7f")
+        for programs in ({}, {0: on_gpu()}):
+            with self.subTest(programs=programs), self.fleet(1, digest=(), model=model, worker_programs=programs) as fleet:
+                with self.assertRaises(urllib.error.HTTPError):
+                    post(fleet, max_tokens=3, logprobs=None)
+                self.assertIn("sampling: the logit of token 65 is nan", fleet.workers[0].log_text() + fleet.gateway.log_text())
 
     def test_one_is_killed_while_it_streams(self):
         with self.fleet(1) as fleet, post(fleet, max_tokens=60) as answer:

@@ -27,6 +27,12 @@ static lh_status check(const lh_cuda_plugin *plugin, int number, int error_numbe
     return LH_OK;
 }
 
+static int64_t free_bytes_of(const lh_device *base) {
+    const lh_cuda_device *device = (const lh_cuda_device *)base;
+    uint64_t bytes;
+    return lh_cuda_device_memory(device, &bytes, NULL) == LH_OK ? (int64_t)bytes : -1;
+}
+
 lh_status lh_cuda_device_init(const lh_cuda_plugin *plugin, int number, lh_cuda_device *device,
                               lh_error *error) {
     int count = 0, error_number = plugin->count_devices(&count);
@@ -34,6 +40,7 @@ lh_status lh_cuda_device_init(const lh_cuda_plugin *plugin, int number, lh_cuda_
     if (status != LH_OK)
         return status;
     *device = (lh_cuda_device){.device = lh_cuda_queue_device, .plugin = plugin, .number = number};
+    device->device.free_bytes = free_bytes_of;
     error_number = plugin->describe(number, &device->facts);
     if (error_number != 0) {
         return lh_fail(error, LH_ERR_UNSUPPORTED, "GPU %d cannot be used: %s", number,

@@ -1,10 +1,14 @@
 /* Operations as launches, in the order of lh_ops. */
 #include "worker/compute/cuda/cuda_queue.h"
 
+#include "common/base/arithmetic.h"
 #include "common/model/model_widths.h"
 #include "common/protocol/step_parts.h"
 #include "worker/compute/cuda/cuda_device.h"
+#include "worker/compute/cuda/cuda_draws.h"
+#include "worker/compute/cuda/cuda_latent.h"
 #include "worker/compute/cuda/cuda_rows.h"
+#include "worker/compute/cuda/cuda_slots.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -29,7 +33,8 @@ typedef struct lh_cuda_queue {
     lh_staging staging;
     uint32_t *tokens; /* [rows] */
     lh_cuda_rows rows;
-    void *scratch; /* of attention; grows */
+    lh_cuda_draws draws;
+    void *scratch; /* of attention and draws; grows */
     size_t scratch_bytes;
 } lh_cuda_queue;
 
@@ -62,6 +67,7 @@ static void close_queue(void *context) {
         return;
     const lh_cuda_plugin *plugin = queue->plugin;
     plugin->use(queue->device);
+    lh_cuda_draws_reset(&queue->draws, plugin);
     lh_cuda_rows_reset(&queue->rows, plugin);
     plugin->release(queue->scratch);
     plugin->release(queue->tokens);
@@ -97,21 +103,10 @@ static void create_all(lh_cuda_queue *queue, uint32_t rows) {
     note(queue, lh_cuda_rows_init(&queue->rows, queue->plugin, rows));
 }
 
-static lh_status check_model(const lh_model_config *config, lh_error *error) {
-    const char *what = config->experts > 0       ? "a mixture of experts"
-                       : config->latent.rank > 0 ? "latent attention"
-                                                 : NULL;
-    return what ? lh_fail(error, LH_ERR_UNSUPPORTED,
-                          "the model has %s, which is computed on processors alone so far: start "
-                          "the worker with --device cpu",
-                          what)
-                : LH_OK;
-}
-
 static lh_status open_queue(const lh_device *base, const lh_model_config *config, uint32_t rows,
                             void **out, lh_error *error) {
     const lh_cuda_device *device = (const lh_cuda_device *)base;
-    lh_status status = config ? check_model(config, error) : LH_OK;
+    lh_status status = config ? lh_cuda_slots_check(config, error) : LH_OK;
     if (status != LH_OK)
         return status;
     lh_cuda_queue *queue = calloc(1, sizeof *queue);
@@ -239,18 +234,12 @@ static lh_status settle(const lh_compute *compute, lh_error *error) {
 
 /* ---- Arithmetic ---- */
 
-static lh_activations rows_of(const lh_packed *packed, lh_activation_kind kind, lh_span rows) {
-    char *data = packed->data[kind];
-    return (lh_activations){kind, rows.end - rows.begin, packed->width,
-                            data ? data + lh_activations_bytes(kind, rows.begin, packed->width)
-                                 : NULL};
-}
-
 static void pack(const lh_compute *compute, const lh_packed *packed, uint32_t rows, lh_span columns,
                  const float *x, size_t stride, const float *gain) {
     lh_cuda_queue *queue = queue_of(compute);
     for (unsigned kind = 0; kind < LH_ACTIVATION_KINDS; kind++) {
-        const lh_activations part = rows_of(packed, (lh_activation_kind)kind, (lh_span){0, rows});
+        const lh_activations part =
+            lh_packed_rows(packed, (lh_activation_kind)kind, (lh_span){0, rows});
         if (part.data)
             ASK(queue, pack_activations, queue->compute, &part, columns, x, stride, gain, NULL);
     }
@@ -262,7 +251,8 @@ static void norm(const lh_compute *compute, const lh_packed *packed, uint32_t ro
     lh_cuda_queue *queue = queue_of(compute);
     bool is_counted = false;
     for (unsigned kind = 0; kind < LH_ACTIVATION_KINDS; kind++) {
-        const lh_activations part = rows_of(packed, (lh_activation_kind)kind, (lh_span){0, rows});
+        const lh_activations part =
+            lh_packed_rows(packed, (lh_activation_kind)kind, (lh_span){0, rows});
         if (!part.data)
             continue;
         if (!is_counted)
@@ -282,7 +272,7 @@ static void scale_all(const lh_compute *compute, float *y, size_t stride, uint32
 
 static void multiply(lh_cuda_queue *queue, const lh_compute *compute, const lh_product *product,
                      const lh_packed *packed, lh_span in, bool continues, const float *scale) {
-    const lh_activations x = rows_of(
+    const lh_activations x = lh_packed_rows(
         packed, lh_activation_kind_for(product->matrix.dtype, compute->activations), product->rows);
     float *y = product->y + product->rows.begin * product->stride;
     ASK(queue, matmul, queue->compute, y, product->stride, &x, &product->matrix, in, product->out,
@@ -432,6 +422,120 @@ static void attention(const lh_compute *compute, const lh_attention *attention,
     }
 }
 
+/* ---- The end ---- */
+
+static void draw(const lh_compute *compute, float *logits, size_t stride, uint32_t vocabulary,
+                 const lh_drawn_row *rows, uint32_t count, uint32_t *tokens) {
+    lh_cuda_queue *queue = queue_of(compute);
+    lh_cuda_draws *draws = &queue->draws;
+    if (!works(queue) ||
+        !note(queue, lh_cuda_draws_fill(draws, queue->plugin, vocabulary, rows, count)) ||
+        !reserve_scratch(queue, queue->plugin->draw_scratch_bytes(count, vocabulary)))
+        return;
+    put(compute, draws->memory, draws->host, draws->used_bytes);
+    ASK(queue, change_logits, queue->compute, logits, stride, count, vocabulary,
+        lh_cuda_draws_changes(draws));
+    ASK(queue, draw, queue->compute, lh_cuda_draws_tokens(draws), logits, stride, count, vocabulary,
+        lh_cuda_draws_rows(draws), draws->cuts, queue->scratch);
+    const size_t bytes = count * sizeof *tokens;
+    ASK(queue, copy, queue->compute, tokens, bytes, lh_cuda_draws_tokens(draws), bytes, bytes, 1);
+}
+
+/* ---- Latent attention ---- */
+
+static void *open_latent(const lh_compute *compute, const lh_model_config *config, uint32_t rows,
+                         uint32_t context) {
+    const lh_cuda_queue *queue = queue_of(compute);
+    (void)context;
+    queue->plugin->use(queue->device);
+    return lh_cuda_latent_open(queue->plugin, config, rows);
+}
+
+static void close_latent(const lh_compute *compute, void *latent) {
+    lh_cuda_latent_close(queue_of(compute)->plugin, latent);
+}
+
+static void latent_attention(const lh_compute *compute, void *latent, const lh_expert_matrices *k_b,
+                             const lh_expert_matrices *v_b, const lh_position_run *runs,
+                             uint32_t count, uint32_t layer, const float *q, float *y) {
+    lh_cuda_queue *queue = queue_of(compute);
+    const lh_kv_view view = lh_kv_sequence_view(runs[0].sequence, layer);
+    const lh_cuda_latent *l = latent;
+    const lh_cuda_attention_rows all =
+        lh_cuda_rows_of_attention(&queue->rows, lh_cuda_rows_offset(&view.shape, layer));
+    (void)count;
+    if (!reserve_scratch(queue, queue->plugin->attention_scratch_bytes(
+                                    lh_min_u32(all.count, l->rows_max), l->heads, l->shape.rank,
+                                    all.context, LH_ATTENTION_ALL)))
+        return;
+    const lh_cuda_latent_call call = {
+        queue->plugin, queue->compute,        compute->activations, &view.shape, k_b,
+        v_b,           queue->rows.is_prompt, queue->scratch};
+    note(queue, lh_cuda_latent_attend(l, &call, &all, q, y));
+}
+
+/* ---- Mixtures of experts ---- */
+
+static void *open_slots(const lh_compute *compute, const lh_model_config *config,
+                        const lh_parameters *weights, uint32_t rows) {
+    const lh_cuda_queue *queue = queue_of(compute);
+    queue->plugin->use(queue->device);
+    return lh_cuda_slots_open(queue->plugin, config, weights, rows);
+}
+
+static void close_slots(const lh_compute *compute, void *slots) {
+    lh_cuda_slots_close(queue_of(compute)->plugin, slots);
+}
+
+static const float *route(const lh_compute *compute, void *slots, float *logits, const float *bias,
+                          const float *scale, uint32_t rows) {
+    lh_cuda_queue *queue = queue_of(compute);
+    const lh_cuda_slots *s = lh_cuda_slots_for(slots, bias, rows);
+    ASK(queue, route, queue->compute, &s->experts, &s->routing, logits,
+        lh_row_stride(s->routing.experts), scale, rows);
+    return s->experts.slot_shares;
+}
+
+static lh_activations expert_rows(const lh_compute *compute, const lh_expert_product *product,
+                                  const lh_packed *x, uint32_t rows) {
+    return lh_packed_rows(
+        x, lh_activation_kind_for(product->matrices->first.dtype, compute->activations),
+        (lh_span){0, rows});
+}
+
+static lh_cuda_expert_matrices expert_matrices(const lh_expert_product *product) {
+    return (lh_cuda_expert_matrices){product->matrices->first, product->matrices->each_bytes,
+                                     product->biases};
+}
+
+static void expert_products(const lh_compute *compute, void *slots,
+                            const lh_expert_product *products, uint32_t count, const lh_packed *x) {
+    lh_cuda_queue *queue = queue_of(compute);
+    const lh_cuda_slots *s = slots;
+    for (uint32_t i = 0; i < count; i++) {
+        const lh_activations rows = expert_rows(compute, &products[i], x, s->rows);
+        const lh_cuda_expert_matrices w = expert_matrices(&products[i]);
+        ASK(queue, expert_products, queue->compute, products[i].y, products[i].stride, &rows, &w,
+            &s->experts, &s->routing, s->rows);
+    }
+}
+
+static void expert_sum(const lh_compute *compute, void *slots, const lh_expert_product *product,
+                       const lh_packed *x, lh_span out) {
+    lh_cuda_queue *queue = queue_of(compute);
+    const lh_cuda_slots *s = slots;
+    const lh_activations rows = expert_rows(compute, product, x, s->rows * s->routing.used);
+    const lh_cuda_expert_matrices w = expert_matrices(product);
+    ASK(queue, expert_sum, queue->compute, product->y, product->stride, &rows, &w, out, &s->experts,
+        &s->routing, s->rows);
+}
+
+static void sigmoid(const lh_compute *compute, float *y, const float *x, size_t stride,
+                    uint32_t rows) {
+    lh_cuda_queue *queue = queue_of(compute);
+    ASK(queue, sigmoid, queue->compute, y, x, stride, rows);
+}
+
 static const lh_ops cuda_ops = {
     .allocate = allocate,
     .release = release,
@@ -460,12 +564,16 @@ static const lh_ops cuda_ops = {
     .locate = locate,
     .kv_store = kv_store,
     .attention = attention,
+    .draw = draw,
+    .open_latent = open_latent,
+    .close_latent = close_latent,
+    .latent_attention = latent_attention,
+    .open_slots = open_slots,
+    .close_slots = close_slots,
+    .route = route,
+    .expert_products = expert_products,
+    .expert_sum = expert_sum,
+    .sigmoid = sigmoid,
 };
 
-static int64_t free_bytes(const lh_device *base) {
-    const lh_cuda_device *device = (const lh_cuda_device *)base;
-    uint64_t bytes;
-    return lh_cuda_device_memory(device, &bytes, NULL) == LH_OK ? (int64_t)bytes : -1;
-}
-
-const lh_device lh_cuda_queue_device = {"cuda", &cuda_ops, open_queue, close_queue, free_bytes};
+const lh_device lh_cuda_queue_device = {"cuda", &cuda_ops, open_queue, close_queue, NULL};

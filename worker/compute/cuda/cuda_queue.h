@@ -16,5 +16,5 @@
 
 #include "worker/compute/stage/ops.h"
 
-/* For lh_cuda_device; mixtures of experts and latent attention it does not compute yet. */
+/* For lh_cuda_device, which knows its free bytes. */
 extern const lh_device lh_cuda_queue_device;

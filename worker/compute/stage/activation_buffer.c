@@ -112,13 +112,24 @@ static bool branch_gain_init(lh_scratch *scratch, const lh_model_config *config,
     return complete;
 }
 
+static bool latent_init(lh_scratch *scratch, const lh_model_config *config,
+                        const lh_parameters *weights, const lh_compute *compute, uint32_t rows,
+                        uint32_t context) {
+    scratch->latent = compute->ops->open_latent(compute, config, rows, context);
+    bool complete = scratch->latent;
+    for (uint32_t i = 0; i < weights->layer_count && complete; i++)
+        if (weights->layers[i].q_b.data)
+            complete =
+                lh_packed_add(compute, &scratch->latent_queries, &weights->layers[i].q_b, rows);
+    return complete;
+}
+
 lh_status lh_scratch_init(lh_scratch *scratch, const lh_model_config *config,
                           const lh_parameters *weights, const lh_compute *compute, uint32_t rows,
                           uint32_t context, uint32_t threads, lh_error *error) {
     *scratch = (lh_scratch){0};
     bool complete = config->latent.rank > 0
-                        ? lh_latent_init(&scratch->latent, config, weights, compute, rows, context,
-                                         threads, NULL) == LH_OK
+                        ? latent_init(scratch, config, weights, compute, rows, context)
                         : attention_init(&scratch->attention, config, rows, context, threads);
     for (uint32_t i = 0; i < weights->layer_count && complete; i++) {
         const lh_layer *layer = &weights->layers[i];
@@ -131,7 +142,7 @@ lh_status lh_scratch_init(lh_scratch *scratch, const lh_model_config *config,
         complete = complete && branch_gain_init(scratch, config, compute);
     if (config->experts > 0)
         complete = complete && lh_experts_init(&scratch->experts, config, weights, compute, rows,
-                                               threads, NULL) == LH_OK;
+                                               NULL) == LH_OK;
     if (lh_model_has(config, LH_TENSOR_FFN_DOWN))
         complete = complete && feed_forward_init(scratch, config, weights, compute, rows);
     if (lh_model_has(config, LH_TENSOR_ATTN_POST_NORM) ||
@@ -154,7 +165,8 @@ void lh_scratch_reset(lh_scratch *scratch, const lh_compute *compute) {
     compute->ops->release(compute, scratch->scale);
     lh_packed_reset(compute, &scratch->gated_packed);
     lh_packed_reset(compute, &scratch->attended_packed);
-    lh_latent_reset(&scratch->latent, compute);
+    lh_packed_reset(compute, &scratch->latent_queries);
+    compute->ops->close_latent(compute, scratch->latent);
     free(scratch->attention.partials.data);
     free(scratch->attention.scratch);
     *scratch = (lh_scratch){0};

@@ -7,7 +7,6 @@
 #include "common/base/status.h"
 #include "common/model/model.h"
 #include "worker/compute/stage/experts.h"
-#include "worker/compute/stage/latent.h"
 #include "worker/compute/stage/ops.h"
 #include "worker/compute/stage/parameters.h"
 
@@ -31,10 +30,11 @@ typedef struct lh_scratch {
     /* [rows][width]: what attention or feed-forward adds to h, before its norm; NULL: no such
      * norm */
     float *branch;
-    float *branch_gain;     /* [widest]: residual_scale for each column; NULL: 1 */
-    lh_experts experts;     /* of a mixture; gate, up and gated_packed are of its dense layers */
-    lh_attention attention; /* with one scratch for each thread */
-    lh_latent latent;       /* instead of it, where attention is latent */
+    float *branch_gain;       /* [widest]: residual_scale for each column; NULL: 1 */
+    lh_experts experts;       /* of a mixture; gate, up and gated_packed are of its dense layers */
+    lh_attention attention;   /* with one scratch for each thread */
+    void *latent;             /* instead of it, where attention is latent: the device's */
+    lh_packed latent_queries; /* [rows][query_rank], where queries are made of such rows */
 } lh_scratch;
 
 /* rows: the most of one step. The packed forms are those that the matrices in `weights` read,

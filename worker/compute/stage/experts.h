@@ -31,40 +31,25 @@
 #include "worker/compute/stage/parameters.h"
 
 typedef struct lh_experts {
-    /* of each row */
-    float *logits;    /* [rows][experts], rows lh_row_stride apart; shares where they are chosen */
-    uint32_t *chosen; /* [rows][used], ascending */
-    float *shares;    /* [rows][used] */
-    /* of each slot */
-    uint32_t slots;
-    uint32_t *rows;            /* [rows * used] */
-    float *slot_shares;        /* [rows * used] */
-    float *slot_scale;         /* [rows * used]: 1 / rms of its row */
-    lh_packed x, gated_packed; /* [rows * used][width], [rows * used][expert_width] */
-    float *gate, *up;          /* [rows * used][expert_width], rows lh_row_stride apart */
-    float *sums;               /* of expert_sum (lh_ops) */
-    lh_expert_group *groups;   /* [experts] */
-    uint32_t group_count;
-    uint32_t *slots_of;             /* [experts] */
-    lh_product *products;           /* [2 * experts] */
+    float *logits;                  /* [rows][experts], rows lh_row_stride apart */
+    void *slots;                    /* where rows go: the device's (open_slots of lh_ops) */
+    lh_packed gated_packed;         /* [rows * used][expert_width] */
+    float *gate, *up;               /* [rows * used][expert_width], rows lh_row_stride apart */
     lh_packed gated_shared;         /* [rows][shared_expert_width] */
     float *shared_gate, *shared_up; /* [rows][shared_expert_width], rows lh_row_stride apart */
     float *shared_logit;            /* [rows], lh_row_stride(1) apart */
-    float *shared_share;            /* [rows] */
+    float *shared_share;            /* [rows]: the sigmoid of it */
 } lh_experts;
 
 /* For steps of so many rows through these layers. LH_ERR_NO_MEMORY. */
 lh_status lh_experts_init(lh_experts *experts, const lh_model_config *config,
                           const lh_parameters *weights, const lh_compute *compute, uint32_t rows,
-                          uint32_t threads, lh_error *error);
+                          lh_error *error);
 void lh_experts_reset(lh_experts *experts, const lh_compute *compute);
 
-/* From the logits of `rows` rows to groups and slots. bias[experts] may be NULL; scale[rows] is
- * what their slots' products are to be multiplied by. */
-void lh_experts_route(lh_experts *experts, const lh_compute *compute, const lh_model_config *config,
-                      const float *bias, const float *scale, uint32_t rows);
-/* The same for one row: logits[experts] become shares; chosen[used], shares[used]. */
+/* Of one row: logits[experts] become shares; chosen[used], shares[used]. bias[experts] may be NULL.
+ * Pure. */
 void lh_experts_choose(const lh_kernels *kernels, const lh_model_config *config, const float *bias,
                        float *logits, uint32_t *chosen, float *shares);
-/* The shared expert's share of each row: the sigmoid of its logit. */
-void lh_experts_share(lh_experts *experts, uint32_t rows);
+/* 1 / (1 + exp(-x)). */
+float lh_experts_sigmoid(float x);

@@ -1,7 +1,10 @@
-/* Rows go in groups, which bounds the memory for logits: a group reads the head's weights once. */
+/* Rows go in groups, which bounds the memory for logits: a group reads the head's weights once. Of
+ * a group, a device draws the rows that want no more than a token; the logits of the others, which
+ * come behind them, travel to the host. */
 #include "worker/compute/stage/head.h"
 
 #include "worker/compute/stage/aligned_array.h"
+#include "worker/compute/stage/candidates.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -10,6 +13,13 @@
 /* Rows that share one pass over the head's weights. More would cost vocabulary * 4 bytes each and
  * save little: the pass is bound by arithmetic from here on. */
 #define GROUP_ROWS 16u
+
+/* A group as it is computed: first the rows that the device draws. */
+typedef struct lh_head_group {
+    lh_head_row rows[GROUP_ROWS];
+    uint32_t places[GROUP_ROWS]; /* of the rows in their order */
+    uint32_t count, drawn;
+} lh_head_group;
 
 struct lh_head {
     const lh_model_config *config;
@@ -24,7 +34,8 @@ struct lh_head {
     /* the host's, where a device's are sent to: logits or rows of h, their scales, the norm's
      * gain */
     float *outgoing, *outgoing_scale, *outgoing_gain;
-    float *read; /* where the sampler finds the logits */
+    uint32_t *tokens; /* [group_rows], the host's: what the device has drawn */
+    float *read;      /* where the sampler finds the logits: of the row behind those drawn */
     size_t logits_stride;
     int64_t *sums;         /* [width] */
     char *sampler_scratch; /* threads * sampler_bytes */
@@ -43,7 +54,8 @@ static bool allocate_outgoing(lh_head *head) {
         compute->ops->allocate_host(compute, head->group_rows * widest * sizeof(float));
     head->outgoing_scale = compute->ops->allocate_host(compute, head->group_rows * sizeof(float));
     head->outgoing_gain = compute->ops->allocate_host(compute, width * sizeof(float));
-    return head->outgoing && head->outgoing_scale && head->outgoing_gain;
+    head->tokens = compute->ops->allocate_host(compute, head->group_rows * sizeof *head->tokens);
+    return head->outgoing && head->outgoing_scale && head->outgoing_gain && head->tokens;
 }
 
 lh_status lh_head_create(const lh_model_config *config, const lh_parameters *weights,
@@ -81,6 +93,7 @@ void lh_head_destroy(lh_head *head) {
     const lh_compute *compute = head->compute;
     free(head->sums);
     free(head->sampler_scratch);
+    compute->ops->release_host(compute, head->tokens);
     compute->ops->release_host(compute, head->outgoing_gain);
     compute->ops->release_host(compute, head->outgoing_scale);
     compute->ops->release_host(compute, head->outgoing);
@@ -114,8 +127,7 @@ static void prepare_norm(lh_head *head, const float *h, const lh_head_row *rows,
 }
 
 /* logits[count][vocabulary] = norm(h) W, by the operations of every norm and product (layer.c). */
-static lh_status compute_logits(lh_head *head, const float *h, const lh_head_row *rows,
-                                uint32_t count, lh_error *error) {
+static void compute_logits(lh_head *head, const float *h, const lh_head_row *rows, uint32_t count) {
     const lh_compute *compute = head->compute;
     const lh_span all = {0, head->config->width};
     const lh_matrix *matrix = &head->weights->head;
@@ -125,20 +137,97 @@ static lh_status compute_logits(lh_head *head, const float *h, const lh_head_row
     if (head->config->logit_scale != 1)
         compute->ops->scale(compute, head->scale, 1, count, 1, head->config->logit_scale);
     compute->ops->products(compute, &product, 1, &head->normed, all, false, head->scale);
-    head->read = bring(head, head->logits, count, (uint32_t)head->logits_stride, head->outgoing);
-    return compute->ops->settle(compute, error);
 }
+
+static float *device_logits(const lh_head *head, uint32_t row) {
+    return head->logits + row * head->logits_stride;
+}
+
+static lh_status bring_logits(lh_head *head, uint32_t first, uint32_t count, lh_error *error) {
+    if (count > 0)
+        head->read = bring(head, device_logits(head, first), count, (uint32_t)head->logits_stride,
+                           head->outgoing);
+    return head->compute->ops->settle(head->compute, error);
+}
+
+/* ---- Draws of the device ---- */
+
+static bool is_for_device(const lh_head *head, const lh_head_row *row,
+                          const lh_head_events *events) {
+    const lh_sampling *s = row->sampling;
+    return head->compute->ops->draw && head->config->vocabulary <= LH_CANDIDATES_MAX &&
+           !events->on_logits && s && !row->lacks_mask && !s->want_logprob && !s->want_digest &&
+           s->top_logprobs == 0;
+}
+
+static void add_to_group(lh_head_group *group, const lh_head_row *rows, uint32_t row) {
+    group->places[row] = group->count;
+    group->rows[group->count++] = rows[row];
+}
+
+static void sort_rows(lh_head_group *group, const lh_head *head, const lh_head_row *rows,
+                      uint32_t count, const lh_head_events *events) {
+    group->count = 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (is_for_device(head, &rows[i], events))
+            add_to_group(group, rows, i);
+    group->drawn = group->count;
+    for (uint32_t i = 0; i < count; i++)
+        if (!is_for_device(head, &rows[i], events))
+            add_to_group(group, rows, i);
+}
+
+static void draw_rows(lh_head *head, const lh_head_group *group) {
+    lh_drawn_row rows[GROUP_ROWS];
+    if (group->drawn == 0)
+        return;
+    for (uint32_t i = 0; i < group->drawn; i++)
+        rows[i] = (lh_drawn_row){group->rows[i].sampling, group->rows[i].mask};
+    head->compute->ops->draw(head->compute, head->logits, head->logits_stride,
+                             head->config->vocabulary, rows, group->drawn, head->tokens);
+}
+
+/* The sampler says what is wrong with the logits of a row, as the device has changed them. */
+static lh_status refuse_row(lh_head *head, uint32_t row, lh_error *error) {
+    const lh_sampling plain = {.temperature = 0};
+    lh_sample_result result;
+    lh_status status = bring_logits(head, row, 1, error);
+    if (status == LH_OK)
+        status = lh_sample(head->compute->kernels, head->read, head->config->vocabulary, &plain,
+                           NULL, head->sampler_scratch, &result, error);
+    return status != LH_OK ? status
+                           : lh_fail(error, LH_ERR_INTERNAL,
+                                     "sampling: nothing was drawn of logits "
+                                     "that are sound");
+}
+
+static lh_status take_draws(lh_head *head, uint32_t count, lh_error *error) {
+    for (uint32_t i = 0; i < count; i++) {
+        if (head->tokens[i] == LH_NO_DRAW)
+            return refuse_row(head, i, error);
+        head->results[i] = (lh_sample_result){.token = head->tokens[i]};
+        head->statuses[i] = LH_OK;
+    }
+    return LH_OK;
+}
+
+/* ---- Draws of the host, and scores ---- */
 
 typedef struct lh_read_arguments {
     lh_head *head;
-    const lh_head_row *rows;
+    const lh_head_group *group;
 } lh_read_arguments;
 
-static lh_status read_logits(lh_head *head, const lh_head_row *row, uint32_t number,
+static float *host_logits(const lh_head *head, const lh_head_group *group, uint32_t row) {
+    return head->read + (row - group->drawn) * head->logits_stride;
+}
+
+static lh_status read_logits(lh_head *head, const lh_head_group *group, uint32_t number,
                              uint32_t thread) {
     const lh_kernels *kernels = head->compute->kernels;
+    const lh_head_row *row = &group->rows[number];
     uint32_t vocabulary = head->config->vocabulary;
-    float *logits = head->read + number * head->logits_stride;
+    float *logits = host_logits(head, group, number);
     void *scratch = head->sampler_scratch + thread * head->sampler_bytes;
     lh_error *error = &head->errors[number];
     if (!row->sampling)
@@ -151,29 +240,43 @@ static lh_status read_logits(lh_head *head, const lh_head_row *row, uint32_t num
     return LH_OK;
 }
 
-static void read_row(void *context, uint32_t row, uint32_t thread) {
+static void read_row(void *context, uint32_t part, uint32_t thread) {
     const lh_read_arguments *a = context;
-    a->head->statuses[row] = read_logits(a->head, &a->rows[row], row, thread);
+    const uint32_t row = a->group->drawn + part;
+    a->head->statuses[row] = read_logits(a->head, a->group, row, thread);
+}
+
+/* ---- Groups ---- */
+
+static lh_status tell_results(lh_head *head, const lh_head_group *group, uint32_t first,
+                              const lh_head_events *events, lh_error *error) {
+    for (uint32_t i = 0; i < group->count; i++) {
+        const uint32_t place = group->places[i];
+        if (head->statuses[place] != LH_OK)
+            return lh_fail(error, head->statuses[place], "%s", head->errors[place].message);
+        if (group->rows[place].sampling)
+            events->on_result(events->context, first + i, &head->results[place]);
+        else
+            events->on_score(events->context, first + i, &head->scores[place]);
+    }
+    return LH_OK;
 }
 
 static lh_status run_group(lh_head *head, const float *h, const lh_head_row *rows, uint32_t first,
                            uint32_t count, const lh_head_events *events, lh_error *error) {
-    lh_read_arguments arguments = {head, rows};
-    lh_status status = compute_logits(head, h, rows, count, error);
-    if (status != LH_OK)
-        return status;
-    for (uint32_t i = 0; i < count && events->on_logits; i++)
-        events->on_logits(events->context, first + i, head->read + i * head->logits_stride);
-    lh_thread_pool_run(head->compute->pool, count, read_row, &arguments);
-    for (uint32_t i = 0; i < count; i++) {
-        if (head->statuses[i] != LH_OK)
-            return lh_fail(error, head->statuses[i], "%s", head->errors[i].message);
-        if (rows[i].sampling)
-            events->on_result(events->context, first + i, &head->results[i]);
-        else
-            events->on_score(events->context, first + i, &head->scores[i]);
-    }
-    return LH_OK;
+    lh_head_group group;
+    lh_read_arguments arguments = {head, &group};
+    sort_rows(&group, head, rows, count, events);
+    compute_logits(head, h, group.rows, count);
+    draw_rows(head, &group);
+    lh_status status = bring_logits(head, group.drawn, count - group.drawn, error);
+    for (uint32_t i = 0; i < count && status == LH_OK && events->on_logits; i++)
+        events->on_logits(events->context, first + i, host_logits(head, &group, i));
+    if (status == LH_OK)
+        lh_thread_pool_run(head->compute->pool, count - group.drawn, read_row, &arguments);
+    if (status == LH_OK)
+        status = take_draws(head, group.drawn, error);
+    return status == LH_OK ? tell_results(head, &group, first, events, error) : status;
 }
 
 lh_status lh_head_run(lh_head *head, const float *h, const lh_head_row *rows, uint32_t count,

@@ -13,6 +13,16 @@
 #define PART_HEADS     LH_LANES
 #define PART_HEADS_MIN 4u
 
+typedef struct lh_latent {
+    lh_latent_shape shape;
+    uint32_t heads, key_dim, rope_dims; /* key_dim: of a head, what is not rotated */
+    float scale;
+    char *scratch; /* [threads][scratch_bytes] */
+    size_t scratch_bytes;
+    lh_attention_partials partials;
+    float *divided; /* [partials.rows][heads][rank + rope_dims]: queries of rows that are divided */
+} lh_latent;
+
 static size_t round_up(size_t bytes) {
     return (bytes + 63) / 64 * 64;
 }
@@ -71,42 +81,47 @@ uint64_t lh_latent_shared_bytes(const lh_model_config *config, uint32_t rows, ui
            (uint64_t)partials.rows * latent.heads * width_of(&latent) * sizeof(float);
 }
 
-lh_status lh_latent_init(lh_latent *latent, const lh_model_config *config,
-                         const lh_parameters *weights, const lh_compute *compute, uint32_t rows,
-                         uint32_t context, uint32_t threads, lh_error *error) {
+float lh_latent_scale(const lh_model_config *config) {
     double growth = lh_rope_attention_growth(&config->rope[LH_LAYER_FULL]);
+    return (float)(config->attention_scale * growth * growth);
+}
+
+void *lh_latent_open(const lh_compute *compute, const lh_model_config *config, uint32_t rows,
+                     uint32_t context) {
+    const uint32_t threads = lh_thread_pool_size(compute->pool);
+    lh_latent *latent = calloc(1, sizeof *latent);
+    if (!latent)
+        return NULL;
     *latent = shape_of(config);
-    latent->scale = (float)(config->attention_scale * growth * growth);
+    latent->scale = lh_latent_scale(config);
     latent->scratch_bytes = lh_latent_thread_bytes(config);
     if (latent->scratch_bytes > 0)
         latent->scratch = lh_aligned_array_allocate(latent->scratch_bytes, threads);
     latent->partials = partials_of(latent, rows, context, threads);
-    bool complete = latent->scratch && lh_attention_partials_allocate(&latent->partials) &&
-                    lh_floats_allocate(compute, &latent->divided, latent->partials.rows,
-                                       (size_t)latent->heads * width_of(latent));
-    for (uint32_t i = 0; i < weights->layer_count && complete; i++)
-        if (weights->layers[i].q_b.data)
-            complete = lh_packed_add(compute, &latent->queries, &weights->layers[i].q_b, rows);
-    if (complete)
-        return LH_OK;
-    lh_latent_reset(latent, compute);
-    return lh_fail(error, LH_ERR_NO_MEMORY, "out of memory for latent attention of %u rows", rows);
+    if (latent->scratch && lh_attention_partials_allocate(&latent->partials) &&
+        lh_floats_allocate(compute, &latent->divided, latent->partials.rows,
+                           (size_t)latent->heads * width_of(latent)))
+        return latent;
+    lh_latent_close(compute, latent);
+    return NULL;
 }
 
-void lh_latent_reset(lh_latent *latent, const lh_compute *compute) {
-    lh_packed_reset(compute, &latent->queries);
+void lh_latent_close(const lh_compute *compute, void *memory) {
+    lh_latent *latent = memory;
+    if (!latent)
+        return;
     compute->ops->release(compute, latent->divided);
     free(latent->partials.data);
     free(latent->scratch);
-    *latent = (lh_latent){0};
+    free(latent);
 }
 
 typedef struct lh_latent_arguments {
     const lh_latent *latent;
     const lh_compute *compute;
-    const lh_layer *layer;
+    const lh_expert_matrices *k_b, *v_b;
     const lh_position_run *runs;
-    uint32_t count, number;
+    uint32_t count, layer;
     uint32_t heads, groups; /* of a part; such groups of heads */
     uint32_t blocks;        /* of a row at most, where attention is divided by them */
     const float *q;
@@ -148,7 +163,7 @@ static void take_to_latent_space(const lh_latent_part *part) {
         uint32_t head = part->begin + i;
         const float *own = q + (size_t)head * head_dim;
         float *to = part->queries + i * width;
-        multiply(part, &part->a->layer->k_b, head, own, q_stride, to, part->count * width);
+        multiply(part, part->a->k_b, head, own, q_stride, to, part->count * width);
         for (uint32_t row = 0; row < part->run->rows; row++) {
             memcpy(to + row * part->count * width + rank, own + row * q_stride + latent->key_dim,
                    latent->rope_dims * sizeof(float));
@@ -163,7 +178,7 @@ static void take_back(const lh_latent_part *part) {
     float *y = part->a->y + part->run->first_row * stride;
     for (uint32_t i = 0; i < part->count; i++) {
         uint32_t head = part->begin + i;
-        multiply(part, &part->a->layer->v_b, head, part->results + (size_t)i * rank,
+        multiply(part, part->a->v_b, head, part->results + (size_t)i * rank,
                  (size_t)part->count * rank, y + (size_t)head * value_dim, stride);
     }
 }
@@ -193,7 +208,7 @@ static void attend_part(void *context, uint32_t number, uint32_t thread) {
     const lh_latent *latent = a->latent;
     const lh_position_run *run = &a->runs[a->count - 1 - number / a->groups];
     const lh_latent_part part = part_of(a, run, number % a->groups, thread);
-    const lh_kv_view view = lh_kv_sequence_view(run->sequence, a->number);
+    const lh_kv_view view = lh_kv_sequence_view(run->sequence, a->layer);
     take_to_latent_space(&part);
     a->compute->kernels->latent_attention(
         part.results, (size_t)part.count * latent->shape.rank, part.queries,
@@ -224,7 +239,7 @@ static void divided_block_part(void *context, uint32_t number, uint32_t thread) 
                    row = number / a->blocks / a->groups;
     const lh_position_run run = lh_attention_partials_row(a->runs, row);
     const lh_latent_part part = part_of(a, &run, group, thread);
-    const lh_kv_view view = lh_kv_sequence_view(run.sequence, a->number);
+    const lh_kv_view view = lh_kv_sequence_view(run.sequence, a->layer);
     if (block >= lh_attention_blocks(run.first_position, LH_ATTENTION_ALL).end)
         return;
     a->compute->kernels->latent_attention_blocks(
@@ -267,16 +282,18 @@ static void attend_by_blocks(lh_latent_arguments *arguments, lh_thread_pool *poo
     lh_thread_pool_run(pool, rows * arguments->groups, divided_result_part, arguments);
 }
 
-void lh_latent_attend(const lh_latent *latent, const lh_compute *compute, const lh_layer *layer,
-                      const lh_position_run *runs, uint32_t count, uint32_t number, const float *q,
-                      float *y) {
+void lh_latent_attend(const lh_compute *compute, void *memory, const lh_expert_matrices *k_b,
+                      const lh_expert_matrices *v_b, const lh_position_run *runs, uint32_t count,
+                      uint32_t layer, const float *q, float *y) {
+    const lh_latent *latent = memory;
     uint32_t threads = lh_thread_pool_size(compute->pool), heads = PART_HEADS;
     lh_latent_arguments arguments = {.latent = latent,
                                      .compute = compute,
-                                     .layer = layer,
+                                     .k_b = k_b,
+                                     .v_b = v_b,
                                      .runs = runs,
                                      .count = count,
-                                     .number = number,
+                                     .layer = layer,
                                      .q = q,
                                      .y = y};
     arguments.blocks =

@@ -105,7 +105,7 @@ void lh_layer_project_qkv(const lh_layer_run *run, const lh_layer *layer, lh_spa
 static void project_queries(const lh_layer_run *run, const lh_layer *layer) {
     const lh_compute *compute = run->compute;
     const lh_activation_buffer *p = run->buffer;
-    const lh_packed *packed = &run->scratch->latent.queries;
+    const lh_packed *packed = &run->scratch->latent_queries;
     const uint32_t rank = run->config->latent.query_rank;
     const lh_product q = product(run, &layer->q_b, NULL, p->q);
     compute->ops->norm(compute, packed, run->rows, all(rank), p->q_a, lh_row_stride(rank),
@@ -189,29 +189,14 @@ static void project_up(const lh_layer_run *run, const lh_layer *layer) {
                   &s->gated_packed);
 }
 
-/* Of one expert; NULL where there are none. */
-static const float *bias_of(const float *biases, uint32_t expert, uint32_t width) {
-    return biases ? biases + (size_t)expert * width : NULL;
-}
-
 /* Of the slots: [slots][expert_width] each. */
 static void multiply_experts(const lh_layer_run *run, const lh_layer *layer) {
     const lh_experts *e = &run->scratch->experts;
-    const lh_span out = all(run->config->expert_width);
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < e->group_count; i++) {
-        const lh_expert_group *group = &e->groups[i];
-        const lh_span rows = {group->first, group->first + group->count};
-        const size_t stride = lh_row_stride(out.end);
-        e->products[count++] = (lh_product){
-            lh_expert_matrix(&layer->experts_gate, group->expert),    e->gate, stride, out, rows,
-            bias_of(layer->experts_gate_bias, group->expert, out.end)};
-        e->products[count++] = (lh_product){
-            lh_expert_matrix(&layer->experts_up, group->expert),    e->up, stride, out, rows,
-            bias_of(layer->experts_up_bias, group->expert, out.end)};
-    }
-    run->compute->ops->products(run->compute, e->products, count, &e->x, all(run->config->width),
-                                false, e->slot_scale);
+    const size_t stride = lh_row_stride(run->config->expert_width);
+    const lh_expert_product gate_up[] = {
+        {&layer->experts_gate, layer->experts_gate_bias, e->gate, stride},
+        {&layer->experts_up, layer->experts_up_bias, e->up, stride}};
+    run->compute->ops->expert_products(run->compute, e->slots, gate_up, 2, &run->buffer->normed);
 }
 
 /* The router, and what all rows go through besides. */
@@ -231,17 +216,20 @@ static void project_router(const lh_layer_run *run, const lh_layer *layer) {
 }
 
 static void project_up_experts(const lh_layer_run *run, const lh_layer *layer) {
+    const lh_compute *compute = run->compute;
     const lh_model_config *c = run->config;
-    lh_experts *e = &run->scratch->experts;
+    const lh_experts *e = &run->scratch->experts;
     project_router(run, layer);
-    lh_experts_route(e, run->compute, c, layer->router_bias, run->scratch->scale, run->rows);
-    run->compute->ops->gather(run->compute, &e->x, &run->buffer->normed, e->rows, e->slots);
+    const float *shares = compute->ops->route(compute, e->slots, e->logits, layer->router_bias,
+                                              run->scratch->scale, run->rows);
     multiply_experts(run, layer);
-    gate_and_pack(run, e->gate, e->up, e->slot_shares, e->slots, c->expert_width, &e->gated_packed);
+    gate_and_pack(run, e->gate, e->up, shares, run->rows * c->experts_used, c->expert_width,
+                  &e->gated_packed);
     if (!layer->shared_gate.data)
         return;
     if (layer->shared_router.data)
-        lh_experts_share(e, run->rows);
+        compute->ops->sigmoid(compute, e->shared_share, e->shared_logit, lh_row_stride(1),
+                              run->rows);
     gate_and_pack(run, e->shared_gate, e->shared_up,
                   layer->shared_router.data ? e->shared_share : NULL, run->rows,
                   c->shared_expert_width, &e->gated_shared);
@@ -257,8 +245,8 @@ void lh_layer_attend_and_project_up(const lh_layer_run *run, const lh_layer *lay
     const uint32_t window = layer->kind == LH_LAYER_WINDOW ? c->window : LH_ATTENTION_ALL;
 
     if (is_latent(run))
-        lh_latent_attend(&s->latent, compute, layer, run->runs, run->run_count, number, p->q,
-                         s->attended);
+        compute->ops->latent_attention(compute, s->latent, &layer->k_b, &layer->v_b, run->runs,
+                                       run->run_count, number, p->q, s->attended);
     else
         compute->ops->attention(compute, &s->attention, run->runs, run->run_count, number, window,
                                 layer->attn_sinks, p->q, s->attended);
@@ -277,10 +265,9 @@ void lh_layer_attend_and_project_up(const lh_layer_run *run, const lh_layer *lay
 void lh_layer_project_down(const lh_layer_run *run, const lh_layer *layer, lh_span out) {
     const lh_experts *e = &run->scratch->experts;
     if (layer->router.data) {
-        run->compute->ops->expert_sum(run->compute, &layer->experts_down,
-                                      (lh_expert_biases){layer->experts_down_bias, e->slot_shares},
-                                      e->groups, e->group_count, &e->gated_packed, e->rows,
-                                      run->buffer->h, run->config->width, out, e->sums);
+        const lh_expert_product down = {&layer->experts_down, layer->experts_down_bias,
+                                        run->buffer->h, run->config->width};
+        run->compute->ops->expert_sum(run->compute, e->slots, &down, &e->gated_packed, out);
         if (layer->shared_down.data)
             add_product(run, &layer->shared_down, &e->gated_shared, NULL, out);
         return;

@@ -4,45 +4,17 @@
 
 #include "common/base/arithmetic.h"
 #include "worker/compute/stage/aligned_array.h"
+#include "worker/compute/stage/expert_slots.h"
+#include "worker/compute/stage/latent.h"
+#include "worker/compute/stage/work_parts.h"
 
 #include <stdlib.h>
 
 #include <string.h>
 #include <sys/mman.h>
 
-/* Below so many elements an operation costs less than waking the helpers: the caller does
- * it alone. */
-#define ALONE_ELEMENTS 8192u
-/* Rows are divided in this unit, so that parts of packed activations begin at aligned addresses. */
-#define ROW_UNIT 16u
 /* Runs whose keys and values the caller stores faster alone. */
 #define STORE_ALONE_RUNS 8u
-/* Several parts for each thread: one that comes late or is interrupted leaves its parts to the
- * others. */
-#define PARTS_PER_THREAD 4u
-
-/* Part `part` of `parts` of [0, count), in whole units. */
-static lh_span part_of(uint32_t count, uint32_t unit, uint32_t part, uint32_t parts) {
-    uint64_t units = ((uint64_t)count + unit - 1) / unit;
-    return (lh_span){.begin = lh_min_u32((uint32_t)(units * part / parts) * unit, count),
-                     .end = lh_min_u32((uint32_t)(units * (part + 1) / parts) * unit, count)};
-}
-
-/* How many parts to make of so many units. */
-static uint32_t parts_for(const lh_compute *compute, uint64_t units) {
-    uint32_t threads = lh_thread_pool_size(compute->pool);
-    uint32_t most = threads == 1 ? 1 : threads * PARTS_PER_THREAD;
-    return units < most ? (uint32_t)units : most;
-}
-
-/* The same for operations that are often too small to share. */
-static uint32_t parts_of_small(const lh_compute *compute, uint32_t units, uint64_t elements) {
-    return elements < ALONE_ELEMENTS ? 1 : parts_for(compute, units);
-}
-
-static uint32_t units_in(uint32_t count, uint32_t unit) {
-    return (uint32_t)(((uint64_t)count + unit - 1) / unit);
-}
 
 /* ---- Packing ---- */
 
@@ -58,21 +30,12 @@ typedef struct lh_pack_arguments {
     uint32_t parts;
 } lh_pack_arguments;
 
-/* Rows [rows.begin, rows.end) as activations of their own: rows lie one after the other. */
-static lh_activations rows_of(const lh_packed *packed, lh_activation_kind kind, lh_span rows) {
-    size_t offset = lh_activations_bytes(kind, rows.begin, packed->width);
-    return (lh_activations){.kind = kind,
-                            .rows = rows.end - rows.begin,
-                            .width = packed->width,
-                            .data = (char *)packed->data[kind] + offset};
-}
-
 static void pack_part(const lh_pack_arguments *a, lh_span rows, lh_span columns) {
     const float *x = a->x + rows.begin * a->stride;
     float *squares = !a->squares ? NULL : a->squares + (size_t)rows.begin * LH_LANES;
     for (unsigned kind = 0; kind < LH_ACTIVATION_KINDS; kind++) {
         if (a->packed->data[kind]) {
-            lh_activations part = rows_of(a->packed, (lh_activation_kind)kind, rows);
+            lh_activations part = lh_packed_rows(a->packed, (lh_activation_kind)kind, rows);
             a->kernels->pack_activations(&part, columns, x, a->stride, a->gain, squares);
             squares = NULL; /* counted once */
         }
@@ -82,14 +45,14 @@ static void pack_part(const lh_pack_arguments *a, lh_span rows, lh_span columns)
 static void pack_rows(void *context, uint32_t part, uint32_t thread) {
     const lh_pack_arguments *a = context;
     (void)thread;
-    pack_part(a, part_of(a->rows, ROW_UNIT, part, a->parts), a->columns);
+    pack_part(a, lh_part_of(a->rows, LH_PART_ROWS, part, a->parts), a->columns);
 }
 
 static void pack_with(const lh_compute *compute, const lh_packed *packed, uint32_t rows,
                       lh_span columns, const float *x, size_t stride, const float *gain,
                       float *squares) {
-    uint32_t parts = parts_of_small(compute, units_in(rows, ROW_UNIT),
-                                    (uint64_t)rows * (columns.end - columns.begin));
+    uint32_t parts = lh_parts_of_small(compute, lh_units_in(rows, LH_PART_ROWS),
+                                       (uint64_t)rows * (columns.end - columns.begin));
     lh_pack_arguments arguments = {compute->kernels, packed, rows,    columns, x,
                                    stride,           gain,   squares, parts};
     lh_thread_pool_run(compute->pool, parts, pack_rows, &arguments);
@@ -127,7 +90,7 @@ static void product_part(const lh_products_arguments *a, const lh_product *produ
     const lh_kernels *kernels = a->compute->kernels;
     lh_activation_kind kind =
         lh_activation_kind_for(product->matrix.dtype, a->compute->activations);
-    const lh_activations x = rows_of(a->x, kind, product->rows);
+    const lh_activations x = lh_packed_rows(a->x, kind, product->rows);
     float *y = product->y + product->rows.begin * product->stride;
     const float *scale = a->scale ? a->scale + product->rows.begin : NULL;
     kernels->matmul(y, product->stride, &x, &product->matrix, a->in, out, a->continues);
@@ -138,13 +101,13 @@ static void product_part(const lh_products_arguments *a, const lh_product *produ
 }
 
 static uint32_t units_of(const lh_product *product) {
-    return units_in(product->out.end - product->out.begin, LH_SPAN_COLUMNS);
+    return lh_units_in(product->out.end - product->out.begin, LH_SPAN_COLUMNS);
 }
 
 /* The output spans of all products are one row of units, cut into equal parts. */
 static void products_part(void *context, uint32_t part, uint32_t thread) {
     const lh_products_arguments *a = context;
-    lh_span mine = part_of(a->units, 1, part, a->parts);
+    lh_span mine = lh_part_of(a->units, 1, part, a->parts);
     uint32_t before = 0;
     (void)thread;
     for (uint32_t i = 0; i < a->count; i++) {
@@ -165,8 +128,8 @@ static void products_part(void *context, uint32_t part, uint32_t thread) {
 /* Many products, of few rows or many each, are as many parts. */
 static uint32_t parts_of_products(const lh_compute *compute, uint32_t units, uint32_t count) {
     uint32_t threads = lh_thread_pool_size(compute->pool);
-    if (threads == 1 || count <= PARTS_PER_THREAD)
-        return parts_for(compute, units);
+    if (threads == 1 || count <= LH_PARTS_PER_THREAD)
+        return lh_parts_for(compute, units);
     return lh_min_u32(units, threads * count);
 }
 
@@ -196,7 +159,7 @@ typedef struct lh_rope_arguments {
 
 static void rope_part(void *context, uint32_t part, uint32_t thread) {
     const lh_rope_arguments *a = context;
-    lh_span rows = part_of(a->rows, ROW_UNIT, part, a->parts);
+    lh_span rows = lh_part_of(a->rows, LH_PART_ROWS, part, a->parts);
     (void)thread;
     size_t stride = lh_row_stride((size_t)a->heads * a->head_dim),
            angles = (size_t)rows.begin * (a->rope->dims / 2);
@@ -207,8 +170,8 @@ static void rope_part(void *context, uint32_t part, uint32_t thread) {
 
 static void rope(const lh_compute *compute, const lh_rope *rope, float *x, uint32_t rows,
                  uint32_t heads, uint32_t head_dim) {
-    uint32_t parts =
-        parts_of_small(compute, units_in(rows, ROW_UNIT), (uint64_t)rows * heads * head_dim);
+    uint32_t parts = lh_parts_of_small(compute, lh_units_in(rows, LH_PART_ROWS),
+                                       (uint64_t)rows * heads * head_dim);
     lh_rope_arguments arguments = {compute->kernels, rope, x, rows, heads, head_dim, parts};
     lh_thread_pool_run(compute->pool, parts, rope_part, &arguments);
 }
@@ -225,7 +188,7 @@ typedef struct lh_norm_arguments {
 
 static void norm_heads_part(void *context, uint32_t part, uint32_t thread) {
     const lh_norm_arguments *a = context;
-    lh_span rows = part_of(a->rows, ROW_UNIT, part, a->parts);
+    lh_span rows = lh_part_of(a->rows, LH_PART_ROWS, part, a->parts);
     (void)thread;
     a->kernels->norm_heads(a->y + rows.begin * a->stride, a->stride, rows.end - rows.begin,
                            a->heads, a->width, a->gain, a->epsilon);
@@ -241,14 +204,14 @@ static void norm_heads(const lh_compute *compute, float *x, size_t stride, uint3
                                    .width = head_dim,
                                    .gain = gain,
                                    .epsilon = epsilon};
-    arguments.parts =
-        parts_of_small(compute, units_in(rows, ROW_UNIT), (uint64_t)rows * heads * head_dim);
+    arguments.parts = lh_parts_of_small(compute, lh_units_in(rows, LH_PART_ROWS),
+                                        (uint64_t)rows * heads * head_dim);
     lh_thread_pool_run(compute->pool, arguments.parts, norm_heads_part, &arguments);
 }
 
 static void norm_add_part(void *context, uint32_t part, uint32_t thread) {
     const lh_norm_arguments *a = context;
-    lh_span rows = part_of(a->rows, ROW_UNIT, part, a->parts);
+    lh_span rows = lh_part_of(a->rows, LH_PART_ROWS, part, a->parts);
     size_t offset = (size_t)rows.begin * a->width;
     (void)thread;
     a->kernels->norm_add(a->y + offset, a->x + offset, a->width, rows.end - rows.begin, a->width,
@@ -264,7 +227,8 @@ static void norm_add(const lh_compute *compute, float *y, const float *x, uint32
                                    .width = width,
                                    .gain = gain,
                                    .epsilon = epsilon};
-    arguments.parts = parts_of_small(compute, units_in(rows, ROW_UNIT), (uint64_t)rows * width);
+    arguments.parts =
+        lh_parts_of_small(compute, lh_units_in(rows, LH_PART_ROWS), (uint64_t)rows * width);
     lh_thread_pool_run(compute->pool, arguments.parts, norm_add_part, &arguments);
 }
 
@@ -277,7 +241,7 @@ typedef struct lh_bias_arguments {
 
 static void add_bias_part(void *context, uint32_t part, uint32_t thread) {
     const lh_bias_arguments *a = context;
-    lh_span rows = part_of(a->rows, ROW_UNIT, part, a->parts), columns = {0, a->width};
+    lh_span rows = lh_part_of(a->rows, LH_PART_ROWS, part, a->parts), columns = {0, a->width};
     (void)thread;
     a->kernels->add_rows(a->y + (size_t)rows.begin * a->width, a->width, rows.end - rows.begin,
                          columns, NULL, a->bias);
@@ -285,7 +249,8 @@ static void add_bias_part(void *context, uint32_t part, uint32_t thread) {
 
 static void add_bias(const lh_compute *compute, float *y, uint32_t rows, uint32_t width,
                      const float *bias) {
-    uint32_t parts = parts_of_small(compute, units_in(rows, ROW_UNIT), (uint64_t)rows * width);
+    uint32_t parts =
+        lh_parts_of_small(compute, lh_units_in(rows, LH_PART_ROWS), (uint64_t)rows * width);
     lh_bias_arguments arguments = {compute->kernels, y, rows, width, parts, bias};
     lh_thread_pool_run(compute->pool, parts, add_bias_part, &arguments);
 }
@@ -315,7 +280,7 @@ static void (*gate_kernel(const lh_gate_arguments *a))(float *, const float *, c
 
 static void gate_part(void *context, uint32_t part, uint32_t thread) {
     const lh_gate_arguments *a = context;
-    lh_span columns = part_of(a->width, LH_SPAN_COLUMNS, part, a->parts);
+    lh_span columns = lh_part_of(a->width, LH_SPAN_COLUMNS, part, a->parts);
     (void)thread;
     gate_kernel(a)(a->gate, a->gate, a->up, lh_row_stride(a->width), a->rows, columns);
     if (a->shares)
@@ -325,111 +290,10 @@ static void gate_part(void *context, uint32_t part, uint32_t thread) {
 static void gate(const lh_compute *compute, lh_gate function, float *gate, const float *up,
                  const float *shares, uint32_t rows, uint32_t width) {
     uint32_t parts =
-        parts_of_small(compute, units_in(width, LH_SPAN_COLUMNS), (uint64_t)rows * width);
+        lh_parts_of_small(compute, lh_units_in(width, LH_SPAN_COLUMNS), (uint64_t)rows * width);
     lh_gate_arguments arguments = {compute->kernels, function, gate,  up,
                                    shares,           rows,     width, parts};
     lh_thread_pool_run(compute->pool, parts, gate_part, &arguments);
-}
-
-/* ---- Experts ---- */
-
-typedef struct lh_gather_arguments {
-    const lh_packed *y, *x;
-    const uint32_t *slots;
-    uint32_t count, parts;
-} lh_gather_arguments;
-
-static void gather_part(void *context, uint32_t part, uint32_t thread) {
-    const lh_gather_arguments *a = context;
-    lh_span slots = part_of(a->count, 1, part, a->parts);
-    (void)thread;
-    for (unsigned kind = 0; kind < LH_ACTIVATION_KINDS; kind++) {
-        if (!a->y->data[kind])
-            continue;
-        size_t bytes = lh_activations_bytes((lh_activation_kind)kind, 1, a->x->width);
-        for (uint32_t slot = slots.begin; slot < slots.end; slot++) {
-            memcpy((char *)a->y->data[kind] + slot * bytes,
-                   (const char *)a->x->data[kind] + a->slots[slot] * bytes, bytes);
-        }
-    }
-}
-
-static void gather(const lh_compute *compute, const lh_packed *y, const lh_packed *x,
-                   const uint32_t *slots, uint32_t count) {
-    lh_gather_arguments arguments = {y, x, slots, count,
-                                     parts_of_small(compute, count, (uint64_t)count * x->width)};
-    lh_thread_pool_run(compute->pool, arguments.parts, gather_part, &arguments);
-}
-
-typedef struct lh_expert_sum_arguments {
-    const lh_compute *compute;
-    const lh_expert_matrices *matrices;
-    lh_expert_biases biases;
-    const lh_expert_group *groups;
-    uint32_t count, width, parts;
-    const lh_packed *x;
-    const uint32_t *slots;
-    float *h, *scratch;
-    lh_span out;
-} lh_expert_sum_arguments;
-
-/* Some slots of one expert. Rows that are neighbours are summed where they are, others beside each
- * other. */
-static void sum_some(const lh_expert_sum_arguments *a, uint32_t expert, lh_span slots, lh_span out,
-                     float *beside) {
-    const lh_matrix matrix = lh_expert_matrix(a->matrices, expert);
-    const uint32_t *rows = a->slots + slots.begin;
-    uint32_t count = slots.end - slots.begin;
-    const lh_activations x =
-        rows_of(a->x, lh_activation_kind_for(matrix.dtype, a->compute->activations), slots);
-    bool are_neighbours = rows[count - 1] - rows[0] + 1 == count;
-    size_t width = a->width, stride = are_neighbours ? width : lh_row_stride(width),
-           bytes = (out.end - out.begin) * sizeof(float);
-    float *y = are_neighbours ? a->h + rows[0] * width : beside;
-    for (uint32_t i = 0; i < count && !are_neighbours; i++)
-        memcpy(y + i * stride + out.begin, a->h + rows[i] * width + out.begin, bytes);
-    a->compute->kernels->matmul(y, stride, &x, &matrix, (lh_span){0, matrix.inputs}, out, true);
-    if (a->biases.biases)
-        a->compute->kernels->add_rows(y, stride, count, out, a->biases.shares + slots.begin,
-                                      a->biases.biases + expert * width);
-    for (uint32_t i = 0; i < count && !are_neighbours; i++)
-        memcpy(a->h + rows[i] * width + out.begin, y + i * stride + out.begin, bytes);
-}
-
-static void expert_sum_part(void *context, uint32_t part, uint32_t thread) {
-    const lh_expert_sum_arguments *a = context;
-    lh_span out = part_of(a->out.end - a->out.begin, LH_SPAN_COLUMNS, part, a->parts);
-    float *beside = a->scratch + thread * LH_EXPERT_SUM_ROWS * lh_row_stride(a->width);
-    out.begin += a->out.begin;
-    out.end += a->out.begin;
-    for (uint32_t i = 0; i < a->count; i++) {
-        const lh_expert_group *group = &a->groups[i];
-        for (uint32_t done = 0; done < group->count; done += LH_EXPERT_SUM_ROWS) {
-            uint32_t rows = lh_min_u32(group->count - done, LH_EXPERT_SUM_ROWS);
-            lh_span slots = {group->first + done, group->first + done + rows};
-            sum_some(a, group->expert, slots, out, beside);
-        }
-    }
-}
-
-static void expert_sum(const lh_compute *compute, const lh_expert_matrices *matrices,
-                       lh_expert_biases biases, const lh_expert_group *groups, uint32_t count,
-                       const lh_packed *x, const uint32_t *slots, float *h, uint32_t width,
-                       lh_span out, float *scratch) {
-    lh_expert_sum_arguments arguments = {
-        .compute = compute,
-        .matrices = matrices,
-        .biases = biases,
-        .groups = groups,
-        .count = count,
-        .width = width,
-        .parts = parts_for(compute, units_in(out.end - out.begin, LH_SPAN_COLUMNS)),
-        .x = x,
-        .slots = slots,
-        .h = h,
-        .scratch = scratch,
-        .out = out};
-    lh_thread_pool_run(compute->pool, arguments.parts, expert_sum_part, &arguments);
 }
 
 /* ---- Sequences ---- */
@@ -446,7 +310,7 @@ typedef struct lh_sequence_arguments {
 
 static void store_part(void *context, uint32_t part, uint32_t thread) {
     const lh_sequence_arguments *a = context;
-    lh_span runs = part_of(a->count, 1, part, a->parts);
+    lh_span runs = lh_part_of(a->count, 1, part, a->parts);
     (void)thread;
     for (uint32_t i = runs.begin; i < runs.end; i++) {
         const lh_position_run *run = &a->runs[i];
@@ -469,7 +333,7 @@ static void kv_store(const lh_compute *compute, const lh_position_run *runs, uin
         .layer = layer,
         .keys = keys,
         .values = values,
-        .parts = count < STORE_ALONE_RUNS ? 1 : parts_for(compute, count)};
+        .parts = count < STORE_ALONE_RUNS ? 1 : lh_parts_for(compute, count)};
     lh_thread_pool_run(compute->pool, arguments.parts, store_part, &arguments);
 }
 
@@ -687,6 +551,13 @@ const lh_ops lh_cpu_ops = {
     .locate = locate,
     .kv_store = kv_store,
     .attention = attention,
-    .gather = gather,
-    .expert_sum = expert_sum,
+    .open_latent = lh_latent_open,
+    .close_latent = lh_latent_close,
+    .latent_attention = lh_latent_attend,
+    .open_slots = lh_expert_slots_open,
+    .close_slots = lh_expert_slots_close,
+    .route = lh_expert_slots_route,
+    .expert_products = lh_expert_slots_products,
+    .expert_sum = lh_expert_slots_sum,
+    .sigmoid = lh_expert_slots_sigmoid,
 };

@@ -12,6 +12,7 @@
 #pragma once
 
 #include "common/model/model.h"
+#include "common/protocol/sampling.h"
 #include "kernels/kernels.h"
 #include "worker/compute/stage/attention_partials.h"
 #include "worker/compute/stage/position_run.h"
@@ -19,6 +20,7 @@
 #include "worker/compute/thread_pool.h"
 
 typedef struct lh_ops lh_ops;
+typedef struct lh_parameters lh_parameters; /* parameters.h */
 
 /* Something else than the host's CPUs to compute on; the first member of what it is. */
 typedef struct lh_device lh_device;
@@ -52,6 +54,17 @@ typedef struct lh_packed {
     uint32_t width;
     void *data[LH_ACTIVATION_KINDS]; /* by kind; NULL: nobody reads it */
 } lh_packed;
+
+/* Rows [begin, end) as activations of their own: rows lie one after the other. */
+static inline lh_activations lh_packed_rows(const lh_packed *packed, lh_activation_kind kind,
+                                            lh_span rows) {
+    char *data = (char *)packed->data[kind];
+    return (lh_activations){
+        .kind = kind,
+        .rows = rows.end - rows.begin,
+        .width = packed->width,
+        .data = data ? data + lh_activations_bytes(kind, rows.begin, packed->width) : NULL};
+}
 
 /* One product of several that read the same activations: y[rows][outputs], the columns `out` and
  * the rows `rows` of it and of the activations. */
@@ -92,19 +105,13 @@ static inline lh_matrix lh_expert_matrix(const lh_expert_matrices *matrices, uin
     return matrix;
 }
 
-/* Slots [first, first + count), which are rows that go through one expert. */
-typedef struct lh_expert_group {
-    uint32_t expert, first, count;
-} lh_expert_group;
-
-/* Rows of a group that are summed at a time. */
-#define LH_EXPERT_SUM_ROWS 64u
-
-/* What an expert adds besides, times the share of the slot. */
-typedef struct lh_expert_biases {
-    const float *biases; /* [experts][width]; NULL: nothing */
-    const float *shares; /* [slots] */
-} lh_expert_biases;
+/* One product of slots, rows at one expert each. */
+typedef struct lh_expert_product {
+    const lh_expert_matrices *matrices;
+    const float *biases; /* [experts][outputs]; NULL: none */
+    float *y;
+    size_t stride;
+} lh_expert_product;
 
 /* Columns of an activation h[rows][width] on their way to the host. */
 typedef struct lh_outgoing {
@@ -113,6 +120,15 @@ typedef struct lh_outgoing {
     lh_span columns;
     float *host; /* [rows][columns], of allocate_host */
 } lh_outgoing;
+
+/* How one row of logits is drawn from. */
+typedef struct lh_drawn_row {
+    const lh_sampling *sampling; /* wants no more than a token */
+    const uint64_t *mask;        /* a bit for each token that may be drawn; NULL: all may */
+} lh_drawn_row;
+
+/* In place of a token: the row's logits are such that lh_sample refuses them. */
+#define LH_NO_DRAW UINT32_MAX
 
 /* What a device offers. */
 struct lh_ops {
@@ -209,18 +225,53 @@ struct lh_ops {
                       const lh_position_run *runs, uint32_t count, uint32_t layer, uint32_t window,
                       const float *sinks, const float *q, float *y);
 
-    /* ---- Experts: of CPUs alone so far ---- */
+    /* ---- The end ---- */
 
-    /* Row slots[i] of x goes to row i of y; both have the same width, and x has the kinds of y. */
-    void (*gather)(const lh_compute *compute, const lh_packed *y, const lh_packed *x,
-                   const uint32_t *slots, uint32_t count);
-    /* h[row][out] += x[slot] W[expert]^T, and then share[slot] * bias[expert], for the slots of all
-     * groups, in the order of groups: row slots[i] for slot i, ascending within a group.
-     * h[rows][width]. scratch: for each thread [LH_EXPERT_SUM_ROWS][lh_row_stride(width)]. */
-    void (*expert_sum)(const lh_compute *compute, const lh_expert_matrices *matrices,
-                       lh_expert_biases biases, const lh_expert_group *groups, uint32_t count,
-                       const lh_packed *x, const uint32_t *slots, float *h, uint32_t width,
-                       lh_span out, float *scratch);
+    /* A token of each row of logits[rows][vocabulary], `stride` apart: what lh_sample draws, which
+     * changes the logits so. vocabulary: at most LH_CANDIDATES_MAX. tokens[rows], of allocate_host,
+     * are there after `settle`. NULL: the host draws. */
+    void (*draw)(const lh_compute *compute, float *logits, size_t stride, uint32_t vocabulary,
+                 const lh_drawn_row *rows, uint32_t count, uint32_t *tokens);
+
+    /* ---- Latent attention: what latent.h describes ---- */
+
+    /* What it is computed in, for steps of so many rows, which see so many positions. NULL: there
+     * is not so much memory. */
+    void *(*open_latent)(const lh_compute *compute, const lh_model_config *config, uint32_t rows,
+                         uint32_t context);
+    /* NULL is allowed. */
+    void (*close_latent)(const lh_compute *compute, void *latent);
+    /* y[rows][heads][value_dim] = attention of q[rows][heads][key_dim + rope_dims] over the pages
+     * of one layer: to the latent space by k_b of each head, back from it by v_b. Rows of both are
+     * lh_row_stride apart. */
+    void (*latent_attention)(const lh_compute *compute, void *latent, const lh_expert_matrices *k_b,
+                             const lh_expert_matrices *v_b, const lh_position_run *runs,
+                             uint32_t count, uint32_t layer, const float *q, float *y);
+
+    /* ---- Mixtures of experts: what experts.h describes ---- */
+
+    /* Where the rows of a step go, for steps of so many through these layers. NULL: there is not so
+     * much memory. */
+    void *(*open_slots)(const lh_compute *compute, const lh_model_config *config,
+                        const lh_parameters *weights, uint32_t rows);
+    /* NULL is allowed. */
+    void (*close_slots)(const lh_compute *compute, void *slots);
+    /* Chooses the experts of each row by logits[rows][experts] (rows lh_row_stride apart), which
+     * are changed, and bias[experts], which may be NULL. scale[rows] is what products of the slots
+     * are multiplied by. Returns the shares of the slots, [rows * used], until the next call. */
+    const float *(*route)(const lh_compute *compute, void *slots, float *logits, const float *bias,
+                          const float *scale, uint32_t rows);
+    /* y[slot] = x[row of the slot] W[expert]^T, times the row's scale, plus the bias; for all slots
+     * of each product. */
+    void (*expert_products)(const lh_compute *compute, void *slots,
+                            const lh_expert_product *products, uint32_t count, const lh_packed *x);
+    /* The columns `out` of y[row] += x[slot] W[expert]^T, and then the slot's share times the bias,
+     * for the experts of each row in their order. */
+    void (*expert_sum)(const lh_compute *compute, void *slots, const lh_expert_product *product,
+                       const lh_packed *x, lh_span out);
+    /* y[rows] = 1 / (1 + exp(-x)) of x[rows], which are `stride` apart. */
+    void (*sigmoid)(const lh_compute *compute, float *y, const float *x, size_t stride,
+                    uint32_t rows);
 };
 
 extern const lh_ops lh_cpu_ops;

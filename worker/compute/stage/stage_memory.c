@@ -3,6 +3,7 @@
 
 #include "common/base/arithmetic.h"
 #include "common/model/model_widths.h"
+#include "worker/compute/stage/expert_slots.h"
 #include "worker/compute/stage/latent.h"
 #include "worker/compute/stage/ops.h"
 #include "worker/compute/stage/parameters.h"

@@ -2,6 +2,7 @@
 #include "worker/compute/stage/experts.h"
 
 #include "tests/support/failing_malloc.h"
+#include "worker/compute/stage/expert_slots.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -155,31 +156,33 @@ static void test_slots_lie_by_expert(void **state) {
     lh_model_config config = config_of(true);
     config.width = config.expert_width = 32;
     const lh_parameters none = {0};
-    lh_experts e;
     lh_compute compute = lh_cpu_compute(lh_kernels_at(0), NULL, LH_ACTIVATION_Q8);
     assert_int_equal(lh_thread_pool_create(2, &compute.pool, NULL), LH_OK);
-    assert_int_equal(lh_experts_init(&e, &config, &none, &compute, ROWS, 2, NULL), LH_OK);
-    float scale[ROWS];
+    lh_expert_slots *s = compute.ops->open_slots(&compute, &config, &none, ROWS);
+    assert_non_null(s);
+    float scale[ROWS], logits[ROWS * (EXPERTS / LH_LANES * LH_LANES + 2 * LH_LANES)];
+    assert_true(ROWS * lh_row_stride(EXPERTS) <= sizeof logits / sizeof logits[0]);
     for (uint32_t row = 0; row < ROWS; row++) {
         scale[row] = (float)row;
         for (uint32_t i = 0; i < EXPERTS; i++)
-            e.logits[row * lh_row_stride(EXPERTS) + i] = i % 2 ? -50 : sinf((float)(row * i));
+            logits[row * lh_row_stride(EXPERTS) + i] = i % 2 ? -50 : sinf((float)(row * i));
     }
-    lh_experts_route(&e, &compute, &config, NULL, scale, ROWS);
-    assert_int_equal(e.slots, ROWS * USED);
+    const float *shares = compute.ops->route(&compute, s, logits, NULL, scale, ROWS);
+    assert_int_equal(s->count, ROWS * USED);
     uint32_t next = 0;
-    for (uint32_t i = 0; i < e.group_count; i++) {
-        const lh_expert_group *group = &e.groups[i];
+    for (uint32_t i = 0; i < s->group_count; i++) {
+        const lh_expert_group *group = &s->groups[i];
         assert_true(group->first == next && group->count > 0 && group->expert % 2 == 0);
-        assert_true(i == 0 || group->expert > e.groups[i - 1].expert);
+        assert_true(i == 0 || group->expert > s->groups[i - 1].expert);
         for (uint32_t slot = next; slot < next + group->count; slot++) {
-            assert_true(slot == next || e.rows[slot] > e.rows[slot - 1]);
-            assert_true(e.slot_scale[slot] == scale[e.rows[slot]]);
+            assert_true(slot == next || s->rows[slot] > s->rows[slot - 1]);
+            assert_true(s->scale[slot] == scale[s->rows[slot]]);
+            assert_true(shares[slot] > 0 && shares[slot] < 1);
         }
         next += group->count;
     }
-    assert_int_equal(next, e.slots);
-    lh_experts_reset(&e, &compute);
+    assert_int_equal(next, s->count);
+    compute.ops->close_slots(&compute, s);
     lh_thread_pool_destroy(compute.pool);
 }
 
@@ -200,13 +203,14 @@ static void test_without_memory_it_says_so(void **state) {
                           .experts_down = {.first = floats},
                           .shared_down = floats}};
     const lh_parameters weights = {.layer_count = 2, .layers = layers};
-    const lh_compute compute = lh_cpu_compute(NULL, NULL, LH_ACTIVATION_Q16);
+    lh_compute compute = lh_cpu_compute(NULL, NULL, LH_ACTIVATION_Q16);
+    assert_int_equal(lh_thread_pool_create(2, &compute.pool, NULL), LH_OK);
     size_t tried = 1;
     for (;; tried++) {
         lh_experts e;
         lh_error error;
         failing_malloc_arm(tried);
-        lh_status status = lh_experts_init(&e, &config, &weights, &compute, 9, 2, &error);
+        lh_status status = lh_experts_init(&e, &config, &weights, &compute, 9, &error);
         if (!failing_malloc_disarm()) {
             assert_int_equal(status, LH_OK);
             lh_experts_reset(&e, &compute);
@@ -217,6 +221,7 @@ static void test_without_memory_it_says_so(void **state) {
         assert_null(e.logits);
     }
     assert_true(tried > 20);
+    lh_thread_pool_destroy(compute.pool);
 }
 
 static void test_more_slots_than_there_are_numbers(void **state) {
@@ -225,7 +230,7 @@ static void test_more_slots_than_there_are_numbers(void **state) {
     const lh_parameters none = {0};
     lh_experts e;
     const lh_compute compute = lh_cpu_compute(NULL, NULL, LH_ACTIVATION_Q8);
-    assert_int_equal(lh_experts_init(&e, &config, &none, &compute, UINT32_MAX, 1, NULL),
+    assert_int_equal(lh_experts_init(&e, &config, &none, &compute, UINT32_MAX, NULL),
                      LH_ERR_NO_MEMORY);
 }
 
