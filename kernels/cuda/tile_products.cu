@@ -15,9 +15,9 @@
 namespace {
 
 const uint32_t WARPS = 4, THREADS = 32 * WARPS, ROWS = 64;
-/* Of threads, at once on a multiprocessor: a warp of Turing holds the operands of eight small
- * products where the others have two. */
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+/* Of threads, at once on a multiprocessor: before Hopper the assembler would keep some of what three
+ * take in local memory. */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
 #define BLOCKS 2
 #else
 #define BLOCKS 3

@@ -57,8 +57,8 @@ LIMITS = {
     "find_leads": (42, 64),
 }
 ELSE = (42, 4)  # 12 blocks of 128 threads
-# A warp of Turing holds the operands of eight small products where the others have two: 2 blocks.
-EXCEPTIONS = {(f"tile_products<{tiles}>", "sm_75"): (232, 24576) for tiles in (1, 2)}
+# Before Hopper tiles take the registers of 2 blocks.
+EXCEPTIONS = {(f"tile_products<{tiles}>", f"sm_{number}"): (232, 24576) for tiles in (1, 2) for number in (75, 80, 86, 89)}
 
 
 def ptx_problems(text):
