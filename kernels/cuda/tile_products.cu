@@ -15,8 +15,8 @@
 namespace {
 
 const uint32_t WARPS = 4, THREADS = 32 * WARPS, ROWS = 64;
-/* Of threads, at once on a multiprocessor: before Hopper the assembler would keep some of what three
- * take in local memory. */
+/* Of threads, at once on a multiprocessor: before Hopper the assembler would keep some of what
+ * three take in local memory. */
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
 #define BLOCKS 2
 #else
