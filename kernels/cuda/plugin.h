@@ -99,8 +99,8 @@ typedef struct lh_cuda_plugin {
     int (*clear)(lh_cuda_stream stream, void *to, size_t bytes);
 
     /* What this thread asks of the stream from here on is recorded, and not done, until the end of
-     * the recording; a stream may do what was recorded any number of times. Nothing may be allocated
-     * or waited for meanwhile. */
+     * the recording; a stream may do what was recorded any number of times. Nothing may be
+     * allocated or waited for meanwhile. */
     int (*begin_recording)(lh_cuda_stream stream);
     int (*end_recording)(lh_cuda_stream stream, lh_cuda_graph *graph);
     int (*replay)(lh_cuda_graph graph, lh_cuda_stream stream);
