@@ -6,22 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* More than a machine holds. */
 #define DEVICES_MAX 64
-
-static void allow_file(void *context, const char *file) {
-    lh_sandbox_rules_allow_read(context, file);
-}
-
-void lh_device_choice_allow(const char *text, const char *library, lh_sandbox_rules *rules) {
-    if (strcmp(text, "cpu") == 0)
-        return;
-    lh_cuda_library_visit(library, allow_file, rules);
-    if (access("/dev/nvidiactl", F_OK) == 0)
-        lh_sandbox_rules_allow_gpu(rules);
-}
 
 static bool parse_number(const char *text, int *number) {
     static const char prefix[] = "cuda:";

@@ -1,9 +1,7 @@
-/* What --device asks for, found at start: a GPU for the stages, or the machine's processors. Behind
- * the sandbox, since the driver starts threads, which a sandbox must not have before it; so what
- * finding it may touch is said beforehand. Thread: start-up. */
+/* What --device asks for, found at start: a GPU for the stages, or the machine's processors.
+ * Thread: start-up, before others start. */
 #pragma once
 
-#include "common/sandbox/sandbox_rules.h"
 #include "worker/compute/cuda/cuda_device.h"
 
 typedef struct lh_device_choice {
@@ -12,8 +10,6 @@ typedef struct lh_device_choice {
     char text[160];     /* "cpu", or "cuda:0 NVIDIA H100 80GB HBM3": for logs */
 } lh_device_choice;
 
-/* What lh_device_choice_make will open: library files that are there, and a driver's. */
-void lh_device_choice_allow(const char *text, const char *library, lh_sandbox_rules *rules);
 /* text: "auto" (a GPU where one can be used, else the processors, and the log says why at level
  * debug), "cpu", "cuda" or "cuda:N". library: as lh_cuda_library_open. LH_ERR_INVALID: another
  * text; LH_ERR_NOT_FOUND, LH_ERR_UNSUPPORTED, LH_ERR_UNAVAILABLE: the GPU that is asked for cannot

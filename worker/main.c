@@ -406,7 +406,10 @@ static lh_status enter_sandbox(program *p, lh_error *error) {
     lh_program_options_read_host(&p->settings.program, &p->host);
     p->memory = lh_memory_gauge_open("/proc", "/sys/fs/cgroup");
     lh_worker_settings_allow(&p->settings, &rules);
-    lh_device_choice_allow(p->settings.device, p->settings.cuda_library, &rules);
+    if (p->device.is_gpu && !rules.is_off) {
+        rules.is_off = true;
+        rules.off_reason = "a GPU's driver opens files and sockets of its own while it works";
+    }
     lh_status status = lh_sandbox_enter(&rules, "worker", error);
     lh_host_facts_set(&p->host, LH_HOST_LANDLOCK, rules.has_landlock);
     lh_host_facts_set(&p->host, LH_HOST_SECCOMP, rules.has_seccomp);
@@ -431,9 +434,9 @@ static lh_status run(program *p, lh_error *error) {
     lh_service_manager_open(&p->manager, "worker");
     lh_status status = lh_weight_cache_open(p->settings.cache_dir, &p->cache, error);
     if (status == LH_OK)
-        status = enter_sandbox(p, error);
-    if (status == LH_OK)
         status = choose_device(p, error);
+    if (status == LH_OK)
+        status = enter_sandbox(p, error);
     if (status == LH_OK)
         status = open_identity(p, error);
     if (status == LH_OK)

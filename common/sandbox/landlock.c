@@ -29,7 +29,6 @@ enum {
     TRUNCATE = 1 << 14,  /* ABI 3 */
     IOCTL_DEV = 1 << 15, /* ABI 5 */
 
-    ASKING = READ_FILE | WRITE_FILE | IOCTL_DEV,
     READING = READ_FILE | READ_DIR,
     WRITING = READING | WRITE_FILE | TRUNCATE | REMOVE_DIR | REMOVE_FILE | MAKE_DIR | MAKE_REG |
               MAKE_SYM | REFER,
@@ -74,15 +73,13 @@ static lh_status add_open(int ruleset, const struct ruleset_attr *handled,
     struct stat info;
     if (fstat(descriptor, &info) != 0)
         return fail_rule(error, path->path);
-    uint64_t access = path->access == LH_SANDBOX_WRITE    ? WRITING
-                      : path->access == LH_SANDBOX_DEVICE ? ASKING
-                                                          : READING;
+    uint64_t access = path->access == LH_SANDBOX_WRITE ? WRITING : READING;
     access &= S_ISDIR(info.st_mode) ? UINT64_MAX : OF_A_FILE;
     const struct path_attr rule = {access & handled->handled_access_fs, descriptor};
     if (syscall(SYS_landlock_add_rule, ruleset, RULE_PATH_BENEATH, &rule, 0) != 0)
         return fail_rule(error, path->path);
     lh_log(LH_LOG_DEBUG, "sandbox", "%s path=%s",
-           path->access == LH_SANDBOX_READ ? "may read" : "may write", path->path);
+           path->access == LH_SANDBOX_WRITE ? "may write" : "may read", path->path);
     return LH_OK;
 }
 

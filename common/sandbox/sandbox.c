@@ -84,7 +84,9 @@ lh_status lh_sandbox_enter(lh_sandbox_rules *rules, const char *room, lh_error *
         lh_log(LH_LOG_WARN, room,
                "sandbox off (%s): a fault in this program can do all that its "
                "user can",
-               rules->is_off ? "--sandbox off" : "built with a sanitizer");
+               rules->off_reason ? rules->off_reason
+               : rules->is_off   ? "--sandbox off"
+                                 : "built with a sanitizer");
         return LH_OK;
     }
     lh_sandbox_rules_allow_system(rules);

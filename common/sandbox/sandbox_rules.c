@@ -4,7 +4,6 @@
 #include "common/base/growing_array.h"
 
 #include <assert.h>
-#include <glob.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,23 +89,6 @@ void lh_sandbox_rules_allow_system(lh_sandbox_rules *rules) {
     for (size_t i = 0; i < COUNT(system_paths); i++)
         lh_sandbox_rules_allow_read(rules, system_paths[i]);
     allow_names(rules);
-}
-
-void lh_sandbox_rules_allow_gpu(lh_sandbox_rules *rules) {
-    static const char *const patterns[] = {"/dev/nvidia[0-9]*", "/dev/nvidiactl", "/dev/nvidia-uvm",
-                                           "/dev/nvidia-uvm-tools", "/dev/nvidia-caps/*"};
-    static const char *const told[] = {"/proc/driver/nvidia",  "/proc/devices", "/proc/meminfo",
-                                       "/sys/bus/pci/devices", "/sys/devices",  "/proc/modules",
-                                       "/usr/local/nvidia"};
-    glob_t found = {0};
-    for (size_t i = 0; i < COUNT(patterns); i++)
-        glob(patterns[i], i > 0 ? GLOB_APPEND : 0, NULL, &found);
-    for (size_t i = 0; i < found.gl_pathc; i++)
-        add(rules, found.gl_pathv[i], strlen(found.gl_pathv[i]), LH_SANDBOX_DEVICE);
-    globfree(&found);
-    for (size_t i = 0; i < COUNT(told); i++)
-        lh_sandbox_rules_allow_read(rules, told[i]);
-    rules->uses_gpu = true;
 }
 
 void lh_sandbox_rules_reset(lh_sandbox_rules *rules) {

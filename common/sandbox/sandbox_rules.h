@@ -11,12 +11,7 @@
 /* Three ports of the gateway, three of a worker; more are a programmer's error. */
 #define LH_SANDBOX_PORTS_MAX 8
 
-/* DEVICE: a device file, read, written and asked by ioctl. */
-typedef enum lh_sandbox_access {
-    LH_SANDBOX_READ,
-    LH_SANDBOX_WRITE,
-    LH_SANDBOX_DEVICE
-} lh_sandbox_access;
+typedef enum lh_sandbox_access { LH_SANDBOX_READ, LH_SANDBOX_WRITE } lh_sandbox_access;
 
 typedef struct lh_sandbox_path {
     char *path;
@@ -28,9 +23,10 @@ typedef struct lh_sandbox_rules {
     size_t path_count, path_capacity;
     uint16_t ports[LH_SANDBOX_PORTS_MAX];
     size_t port_count;
-    bool is_off;       /* nothing is given up */
+    bool is_off; /* nothing is given up */
+    /* why it is off, for the log, where that is not --sandbox off */
+    const char *off_reason;
     bool makes_code;   /* has a just-in-time compiler, which needs memory to write and execute */
-    bool uses_gpu;     /* the driver's ioctl requests: lh_sandbox_rules_allow_gpu */
     bool logs_denials; /* the kernel logs each system call that is refused */
     bool keeps_network_admin; /* root's right to take a congestion control that others may not */
     bool is_short;            /* of memory: a path is missing */
@@ -51,9 +47,5 @@ void lh_sandbox_rules_allow_listen(lh_sandbox_rules *rules, int port);
 /* What the C library, OpenSSL and libcurl read while a program runs: libraries, CA certificates,
  * the name service's files, this process in /proc, the processors in /sys. */
 void lh_sandbox_rules_allow_system(lh_sandbox_rules *rules);
-
-/* NVIDIA's device files, as many as there are now, what its driver tells in /proc and /sys, and the
- * requests that the CUDA runtime makes of it. */
-void lh_sandbox_rules_allow_gpu(lh_sandbox_rules *rules);
 
 void lh_sandbox_rules_reset(lh_sandbox_rules *rules);

@@ -146,24 +146,6 @@ static const call_rule rules_by_argument[] = {
     {"mmap", 1, {HAS(2, PROT_WRITE, 0)}},
 };
 
-/* Of NVIDIA's driver: the requests of its control and GPU files have its letter, those of unified
- * memory are small numbers (open-gpu-kernel-modules, kernel-open/nvidia-uvm).
- * And what the CUDA runtime asks the kernel for besides, where it can do without. */
-enum { NVIDIA_LETTER = 'F', UVM_REQUESTS = 0x100 };
-enum { UVM_INITIALIZE = 0x30000001, UVM_DEINITIALIZE = 0x30000002 };
-static const call_rule rules_of_gpu[] = {
-    {"ioctl", 1, {HAS(1, 0xff00, NVIDIA_LETTER << 8)}},
-    {"ioctl", 1, {{1, SCMP_CMP_LT, UVM_REQUESTS, 0}}},
-    {"ioctl", 1, {IS(1, UVM_INITIALIZE)}},
-    {"ioctl", 1, {IS(1, UVM_DEINITIALIZE)}},
-    {"mlock", 0, {}},
-    {"munlock", 0, {}},
-    {"get_mempolicy", 0, {}},
-    {"sched_setaffinity", 0, {}},
-    {"sched_get_priority_max", 0, {}},
-    {"sched_get_priority_min", 0, {}},
-};
-
 /* What this machine, or this version of the library, does not have is below 0. */
 static int add_all(scmp_filter_ctx filter, uint32_t action, const char *const *names,
                    size_t count) {
@@ -176,11 +158,10 @@ static int add_all(scmp_filter_ctx filter, uint32_t action, const char *const *n
     return result;
 }
 
-static int add_by_argument(scmp_filter_ctx filter, const call_rule *rules, size_t count,
-                           bool makes_code) {
+static int add_by_argument(scmp_filter_ctx filter, bool makes_code) {
     int result = 0;
-    for (size_t i = 0; i < count && result == 0; i++) {
-        const call_rule *rule = &rules[i];
+    for (size_t i = 0; i < COUNT(rules_by_argument) && result == 0; i++) {
+        const call_rule *rule = &rules_by_argument[i];
         int number = seccomp_syscall_resolve_name(rule->name);
         if (number >= 0 && !(makes_code && strcmp(rule->name, "mmap") == 0))
             result = seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, number, rule->count,
@@ -233,10 +214,7 @@ lh_status lh_syscall_filter_load(const lh_sandbox_rules *rules, lh_error *error)
     if (result == 0)
         result = add_all(filter, SCMP_ACT_KILL_PROCESS, deadly, COUNT(deadly));
     if (result == 0)
-        result =
-            add_by_argument(filter, rules_by_argument, COUNT(rules_by_argument), rules->makes_code);
-    if (result == 0 && rules->uses_gpu)
-        result = add_by_argument(filter, rules_of_gpu, COUNT(rules_of_gpu), false);
+        result = add_by_argument(filter, rules->makes_code);
     if (result == 0)
         result = add_own(filter, rules->makes_code);
     if (result == 0)

@@ -116,6 +116,28 @@ int clear(lh_cuda_stream stream, void *to, size_t bytes) {
     return (int)cudaMemsetAsync(to, 0, bytes, stream);
 }
 
+int begin_recording(lh_cuda_stream stream) {
+    return (int)cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal);
+}
+
+int end_recording(lh_cuda_stream stream, lh_cuda_graph *graph) {
+    cudaGraph_t recorded = nullptr;
+    cudaError_t error = cudaStreamEndCapture(stream, &recorded);
+    if (error != cudaSuccess)
+        return (int)error;
+    error = cudaGraphInstantiate(graph, recorded, 0);
+    const cudaError_t destroyed = cudaGraphDestroy(recorded);
+    return (int)(error != cudaSuccess ? error : destroyed);
+}
+
+int replay(lh_cuda_graph graph, lh_cuda_stream stream) {
+    return (int)cudaGraphLaunch(graph, stream);
+}
+
+int destroy_graph(lh_cuda_graph graph) {
+    return (int)cudaGraphExecDestroy(graph);
+}
+
 #define X(name) lh_cuda_##name,
 const lh_cuda_plugin plugin = {LH_CUDA_PLUGIN_VERSION,
                                count_devices,
@@ -138,6 +160,10 @@ const lh_cuda_plugin plugin = {LH_CUDA_PLUGIN_VERSION,
                                milliseconds,
                                copy,
                                clear,
+                               begin_recording,
+                               end_recording,
+                               replay,
+                               destroy_graph,
                                LH_CUDA_KERNELS(X)};
 #undef X
 

@@ -17,11 +17,12 @@ extern "C" {
 #endif
 
 /* Counts the changes of this struct: program and library must be of one. */
-#define LH_CUDA_PLUGIN_VERSION 2u
+#define LH_CUDA_PLUGIN_VERSION 3u
 /* The function that the library exports, of type lh_cuda_plugin_function. */
 #define LH_CUDA_PLUGIN_FUNCTION "lh_cuda_plugin_open"
 
 typedef struct CUevent_st *lh_cuda_event;
+typedef struct CUgraphExec_st *lh_cuda_graph;
 
 /* The runtime's number of an allocation for which there is no room. */
 #define LH_CUDA_OUT_OF_MEMORY 2
@@ -96,6 +97,14 @@ typedef struct lh_cuda_plugin {
     int (*copy)(lh_cuda_stream stream, void *to, size_t to_stride, const void *from,
                 size_t from_stride, size_t bytes, size_t rows);
     int (*clear)(lh_cuda_stream stream, void *to, size_t bytes);
+
+    /* What this thread asks of the stream from here on is recorded, and not done, until the end of
+     * the recording; a stream may do what was recorded any number of times. Nothing may be
+     * allocated or waited for meanwhile. */
+    int (*begin_recording)(lh_cuda_stream stream);
+    int (*end_recording)(lh_cuda_stream stream, lh_cuda_graph *graph);
+    int (*replay)(lh_cuda_graph graph, lh_cuda_stream stream);
+    int (*destroy_graph)(lh_cuda_graph graph);
 
 #define X(name) __typeof__(&lh_cuda_##name) name;
     LH_CUDA_KERNELS(X)

@@ -1,6 +1,7 @@
 """Who is a member, and what a member gone bad can do: one certificate is one worker's name and site, and a name is one process's."""
 
 import json
+import pathlib
 import re
 import struct
 import subprocess
@@ -80,9 +81,13 @@ class Places(unittest.TestCase):
             wait_until(lambda: any(worker["name"] == "worker-2" for worker in fleet.fleet_state()["workers"]), "another one finds a place")
 
 
+# Of the step format, as the programs have it.
+PROTOCOL = int(re.search(r"LH_STEP_PROTOCOL_VERSION (\d+)u", (pathlib.Path(__file__).parents[2] / "common" / "protocol" / "step.h").read_text())[1])
+
+
 def manifest(epoch, step):
     """Of a step without rows, for the last worker of a chain."""
-    payload = struct.pack("<IIQIIIIIIIII", 7, epoch, step, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+    payload = struct.pack("<IIQIIIIIIIII", PROTOCOL, epoch, step, 0, 0, 0, 0, 0, 0, 0, 0, 0)
     head = struct.pack("<III", 1, len(payload), crc32c(payload))
     return head + struct.pack("<I", crc32c(head)) + payload
 

@@ -27,6 +27,15 @@ struct work {
 
 struct CUstream_st {
     std::deque<work> queue;
+    CUgraph_st *recording = nullptr;
+};
+
+/* What was recorded, in its order. */
+struct CUgraph_st {
+    std::vector<std::function<void()>> list;
+};
+struct CUgraphExec_st {
+    std::vector<std::function<void()>> list;
 };
 
 namespace {
@@ -85,6 +94,9 @@ const block *find_block(const void *address, size_t bytes) {
 
 cudaError_t allocate(void **memory, size_t bytes, bool is_device) {
     const guard locked(the_lock);
+    if (std::any_of(streams.begin(), streams.end(),
+                    [](cudaStream_t stream) { return stream->recording != nullptr; }))
+        die("memory is allocated while a stream is recorded");
     if (is_device && bytes > device_bytes - used_bytes)
         return cudaErrorMemoryAllocation;
     *memory = aligned_alloc(256, (bytes + 255) / 256 * 256);
@@ -132,7 +144,9 @@ void set_device_bytes(size_t bytes) {
 
 void enqueue(cudaStream_t stream, std::function<void()> run) {
     const guard locked(the_lock);
-    if (stream)
+    if (stream && stream->recording)
+        stream->recording->list.push_back(std::move(run));
+    else if (stream)
         stream->queue.push_back({std::move(run), nullptr, 0});
     else
         run();
@@ -209,6 +223,8 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
     const guard locked(the_lock);
+    if (stream && stream->recording)
+        die("a stream is waited for while it is recorded");
     while (stream && !stream->queue.empty())
         advance();
     return cudaSuccess;
@@ -217,6 +233,50 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
     const guard locked(the_lock);
     stream->queue.push_back({nullptr, event, event->recorded});
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, int) {
+    const guard locked(the_lock);
+    if (stream->recording)
+        die("a recording within another");
+    stream->recording = new CUgraph_st;
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph) {
+    const guard locked(the_lock);
+    if (!stream->recording)
+        die("the end of a recording that has not begun");
+    *graph = stream->recording;
+    stream->recording = nullptr;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsigned long long) {
+    *exec = new CUgraphExec_st{graph->list};
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+    delete graph;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
+    const guard locked(the_lock);
+    while (std::any_of(streams.begin(), streams.end(),
+                       [](cudaStream_t stream) { return !stream->queue.empty(); }))
+        advance(); /* it may wait in one of them */
+    delete exec;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
+    emulation::enqueue(stream, [=] {
+        for (const std::function<void()> &run : exec->list)
+            run();
+    });
     return cudaSuccess;
 }
 

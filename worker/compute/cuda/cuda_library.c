@@ -43,20 +43,6 @@ static bool program_folder(char folder[PATH_MAX]) {
     return slash;
 }
 
-void lh_cuda_library_visit(const char *path, void (*visit)(void *context, const char *file),
-                           void *context) {
-    static const char *const places[] = {"/" LH_CUDA_LIBRARY, "/../lib/longhaul/" LH_CUDA_LIBRARY};
-    char folder[PATH_MAX], file[PATH_MAX + sizeof "/../lib/longhaul/" LH_CUDA_LIBRARY];
-    if (path[0]) {
-        visit(context, path);
-        return;
-    }
-    for (size_t i = 0; i < sizeof places / sizeof places[0] && program_folder(folder); i++) {
-        snprintf(file, sizeof file, "%s%s", folder, places[i]);
-        visit(context, file);
-    }
-}
-
 typedef struct lh_opening {
     bool is_there; /* a file was, and this became of it */
     lh_status status;
@@ -64,8 +50,7 @@ typedef struct lh_opening {
     lh_error *error;
 } lh_opening;
 
-static void try_file(void *context, const char *file) {
-    lh_opening *opening = context;
+static void try_file(lh_opening *opening, const char *file) {
     void *library;
     if (opening->is_there || !open_file(file, &library, &opening->status, opening->error))
         return;
@@ -74,11 +59,20 @@ static void try_file(void *context, const char *file) {
         opening->status = check(library, file, opening->plugin, opening->error);
 }
 
+static void try_program_folder(lh_opening *opening) {
+    static const char *const places[] = {"/" LH_CUDA_LIBRARY, "/../lib/longhaul/" LH_CUDA_LIBRARY};
+    char folder[PATH_MAX], file[PATH_MAX + sizeof "/../lib/longhaul/" LH_CUDA_LIBRARY];
+    for (size_t i = 0; i < sizeof places / sizeof places[0] && program_folder(folder); i++) {
+        snprintf(file, sizeof file, "%s%s", folder, places[i]);
+        try_file(opening, file);
+    }
+}
+
 lh_status lh_cuda_library_open(const char *path, const lh_cuda_plugin **plugin, lh_error *error) {
     lh_opening opening = {.status = LH_OK, .plugin = plugin, .error = error};
-    lh_cuda_library_visit(path, try_file, &opening);
     if (!path[0])
-        try_file(&opening, LH_CUDA_LIBRARY);
+        try_program_folder(&opening);
+    try_file(&opening, path[0] ? path : LH_CUDA_LIBRARY);
     if (opening.is_there)
         return opening.status;
     if (path[0])

@@ -7,10 +7,6 @@
 
 #define LH_CUDA_LIBRARY "longhaul-cuda.so"
 
-/* Calls visit with each file that lh_cuda_library_open would look for, but for those of the
- * system. */
-void lh_cuda_library_visit(const char *path, void (*visit)(void *context, const char *file),
-                           void *context);
 /* Opens `path`, or where it is "" LH_CUDA_LIBRARY: beside the program, in ../lib/longhaul from
  * there, or where the system finds libraries. It stays open for good. LH_ERR_NOT_FOUND: no such
  * file; LH_ERR_UNSUPPORTED: it is none of ours, or of another version. */

@@ -7,6 +7,7 @@
 #include "worker/compute/cuda/cuda_device.h"
 #include "worker/compute/cuda/cuda_draws.h"
 #include "worker/compute/cuda/cuda_latent.h"
+#include "worker/compute/cuda/cuda_recordings.h"
 #include "worker/compute/cuda/cuda_rows.h"
 #include "worker/compute/cuda/cuda_slots.h"
 
@@ -36,6 +37,8 @@ typedef struct lh_cuda_queue {
     lh_cuda_draws draws;
     void *scratch; /* of attention and draws; grows */
     size_t scratch_bytes;
+    lh_cuda_recordings recordings;
+    lh_cuda_recording *recording; /* the one that is being made; NULL: none */
 } lh_cuda_queue;
 
 /* ---- Failures ---- */
@@ -67,6 +70,7 @@ static void close_queue(void *context) {
         return;
     const lh_cuda_plugin *plugin = queue->plugin;
     plugin->use(queue->device);
+    lh_cuda_recordings_drop(&queue->recordings, plugin);
     lh_cuda_draws_reset(&queue->draws, plugin);
     lh_cuda_rows_reset(&queue->rows, plugin);
     plugin->release(queue->scratch);
@@ -373,7 +377,10 @@ static void locate(const lh_compute *compute, const lh_position_run *runs, uint3
     ASK(queue, use, queue->device);
     if (!works(queue))
         return;
+    const void *before = queue->rows.memory;
     note(queue, lh_cuda_rows_fill(&queue->rows, queue->plugin, runs, count));
+    if (queue->rows.memory != before)
+        lh_cuda_recordings_drop(&queue->recordings, queue->plugin);
     put(compute, queue->rows.memory, queue->rows.host, queue->rows.used_bytes);
 }
 
@@ -394,6 +401,8 @@ static void kv_store(const lh_compute *compute, const lh_position_run *runs, uin
 static bool reserve_scratch(lh_cuda_queue *queue, size_t bytes) {
     if (bytes <= queue->scratch_bytes || !works(queue))
         return works(queue);
+    assert(!queue->recording);
+    lh_cuda_recordings_drop(&queue->recordings, queue->plugin);
     queue->plugin->release(queue->scratch);
     queue->scratch = NULL;
     queue->scratch_bytes = bytes + bytes / 2;
@@ -536,6 +545,44 @@ static void sigmoid(const lh_compute *compute, float *y, const float *x, size_t 
     ASK(queue, sigmoid, queue->compute, y, x, stride, rows);
 }
 
+/* ---- Repeating ---- */
+
+/* Room for keys in steps: attention has blocks of threads for so many, of which those without keys
+ * end at once. So a recording serves while a context doubles. */
+static uint32_t context_of_kind(uint32_t context) {
+    uint32_t room = LH_ATTENTION_BLOCK;
+    while (room < context && room <= UINT32_MAX / 2)
+        room *= 2;
+    return room;
+}
+
+static bool begin_repeat(const lh_compute *compute, const lh_repeat *repeat) {
+    lh_cuda_queue *queue = queue_of(compute);
+    queue->rows.context = context_of_kind(queue->rows.context);
+    const lh_cuda_kind kind = {repeat->buffer, repeat->rows, repeat->projected, queue->rows.context,
+                               queue->rows.is_prompt};
+    lh_cuda_recording *recording =
+        lh_cuda_recordings_find(&queue->recordings, queue->plugin, &kind);
+    if (recording->graph) {
+        ASK(queue, replay, recording->graph, queue->compute);
+        return true;
+    }
+    if (++recording->times > 1 && ASK(queue, begin_recording, queue->compute))
+        queue->recording = recording;
+    return false;
+}
+
+static void end_repeat(const lh_compute *compute) {
+    lh_cuda_queue *queue = queue_of(compute);
+    lh_cuda_recording *recording = queue->recording;
+    if (!recording)
+        return;
+    queue->recording = NULL;
+    /* also where something failed meanwhile: the stream is to work again */
+    if (note(queue, queue->plugin->end_recording(queue->compute, &recording->graph)))
+        ASK(queue, replay, recording->graph, queue->compute);
+}
+
 static const lh_ops cuda_ops = {
     .allocate = allocate,
     .release = release,
@@ -550,6 +597,8 @@ static const lh_ops cuda_ops = {
     .sent = sent,
     .sends_ahead = LH_STEP_COLUMN_SHARDS_MAX - 1,
     .settle = settle,
+    .begin_repeat = begin_repeat,
+    .end_repeat = end_repeat,
     .pack = pack,
     .norm = norm,
     .scale = scale_all,

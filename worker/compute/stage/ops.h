@@ -130,6 +130,13 @@ typedef struct lh_drawn_row {
 /* In place of a token: the row's logits are such that lh_sample refuses them. */
 #define LH_NO_DRAW UINT32_MAX
 
+/* By what steps are alike. */
+typedef struct lh_repeat {
+    const void *buffer; /* of their activations */
+    uint32_t rows;
+    uint32_t projected; /* columns over which the first projection has gone */
+} lh_repeat;
+
 /* What a device offers. */
 struct lh_ops {
     /* ---- Memory ---- */
@@ -166,6 +173,13 @@ struct lh_ops {
     uint32_t sends_ahead;
     /* Waits for all that was asked. LH_ERR_UNAVAILABLE: the device has failed, now or before. */
     lh_status (*settle)(const lh_compute *compute, lh_error *error);
+
+    /* What is asked between the two is the same for all steps that repeat each other (lh_repeat),
+     * but for what `locate` was told, which comes before, and what the buffers hold. True: a device
+     * has kept it, and it is done: it is not to be asked again, nor is there an end_repeat. NULL:
+     * nothing is kept. */
+    bool (*begin_repeat)(const lh_compute *compute, const lh_repeat *repeat);
+    void (*end_repeat)(const lh_compute *compute);
 
     /* ---- Arithmetic ---- */
 

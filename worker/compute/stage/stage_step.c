@@ -5,6 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Steps of more are not worth keeping: what they take is no longer the asking. */
+#define LH_REPEAT_ROWS 64u
+
 lh_status lh_stage_step_init(lh_stage_step *step, lh_stage_resources *stage, uint32_t rows,
                              lh_error *error) {
     step->stage = stage;
@@ -328,6 +331,14 @@ static void add_run(lh_stage_step *step, uint32_t number, uint32_t segment, uint
             (lh_position_run){step->reservations[segment].sequence, number, 1, position};
 }
 
+/* Nothing of the step is for the KV cache alone. */
+static bool all_rows_are_put_out(const lh_stage_step *step) {
+    bool is_each = step->output_count == step->rows && !step->ends_here;
+    for (uint32_t i = 0; i < step->output_count && is_each; i++)
+        is_each = step->outputs[i].row == i;
+    return is_each;
+}
+
 /* After the keys and values of the last layer are stored, only the rows that draw, score or are
  * pooled matter, if any: they move to the front. */
 static void keep_output_rows(lh_stage_step *step, lh_layer_run *run) {
@@ -354,31 +365,74 @@ static void keep_output_rows(lh_stage_step *step, lh_layer_run *run) {
     compute->ops->locate(compute, step->runs, step->run_count);
 }
 
-static lh_status run_layers(lh_stage_step *step, const lh_stage_output *output, lh_error *error) {
+/* From the first projection on to what layer `number` adds to h, but for the down projection. */
+static void ask_layer(lh_stage_step *step, lh_layer_run *run, uint32_t number) {
     const lh_stage_resources *stage = step->stage;
-    lh_layer_run run = layer_run_of(step);
+    const lh_layer *layer = &stage->weights.layers[number];
     const lh_span all = {0, stage->config.width};
-    stage->compute.ops->locate(&stage->compute, step->runs, step->run_count);
+    bool is_end = number + 1 == stage->weights.layer_count;
+    if (number > 0)
+        lh_layer_project_qkv(run, layer, all);
+    else
+        project_columns(step, all.end);
+    lh_layer_store_kv(run, layer, number);
+    if (is_end && (stage->is_last || step->ends_here) && !all_rows_are_put_out(step))
+        keep_output_rows(step, run);
+    if (run->rows > 0)
+        lh_layer_attend_and_project_up(run, layer, number);
+}
+
+/* All layers, but for the down projection of the last one. */
+static lh_status ask_layers(lh_stage_step *step, lh_layer_run *run, const lh_stage_output *output,
+                            lh_error *error) {
+    const lh_stage_resources *stage = step->stage;
+    const lh_span all = {0, stage->config.width};
     for (uint32_t i = 0; i < stage->weights.layer_count; i++) {
-        const lh_layer *layer = &stage->weights.layers[i];
-        bool is_end = i + 1 == stage->weights.layer_count;
         if (output->is_cancelled && output->is_cancelled(output->context))
             return lh_fail(error, LH_ERR_CANCELLED, "the step was cancelled");
         if (i > 0)
-            lh_layer_project_qkv(&run, layer, all);
-        else
-            project_columns(step, all.end);
-        lh_layer_store_kv(&run, layer, i);
-        if (is_end && (stage->is_last || step->ends_here))
-            keep_output_rows(step, &run);
-        if (run.rows == 0)
-            break;
-        lh_layer_attend_and_project_up(&run, layer, i);
-        if (is_end && !stage->is_last)
-            emit_shards(step, &run, layer, output);
-        else
-            lh_layer_project_down(&run, layer, all);
+            lh_layer_project_down(run, &stage->weights.layers[i - 1], all);
+        ask_layer(step, run, i);
     }
+    return LH_OK;
+}
+
+/* A decode step, which a device may have kept. */
+static bool repeats(const lh_stage_step *step) {
+    const lh_stage_resources *stage = step->stage;
+    return stage->compute.ops->begin_repeat && step->rows <= LH_REPEAT_ROWS && !step->ends_here &&
+           (!stage->is_last || all_rows_are_put_out(step));
+}
+
+static lh_status ask_or_repeat(lh_stage_step *step, lh_layer_run *run,
+                               const lh_stage_output *output, lh_error *error) {
+    const lh_compute *compute = &step->stage->compute;
+    /* in the middle of a recording it cannot stop: a decode step is short */
+    const lh_stage_output unstoppable = {0};
+    const lh_repeat repeat = {step->buffer.h, step->rows, step->projected};
+    if (!repeats(step))
+        return ask_layers(step, run, output, error);
+    if (compute->ops->begin_repeat(compute, &repeat)) {
+        step->projected = step->stage->config.width;
+        return LH_OK;
+    }
+    lh_status status = ask_layers(step, run, &unstoppable, error);
+    compute->ops->end_repeat(compute);
+    return status;
+}
+
+static lh_status run_layers(lh_stage_step *step, const lh_stage_output *output, lh_error *error) {
+    const lh_stage_resources *stage = step->stage;
+    const lh_layer *last = &stage->weights.layers[stage->weights.layer_count - 1];
+    lh_layer_run run = layer_run_of(step);
+    stage->compute.ops->locate(&stage->compute, step->runs, step->run_count);
+    lh_status status = ask_or_repeat(step, &run, output, error);
+    if (status != LH_OK || run.rows == 0)
+        return status;
+    if (!stage->is_last)
+        emit_shards(step, &run, last, output);
+    else
+        lh_layer_project_down(&run, last, (lh_span){0, stage->config.width});
     return LH_OK;
 }
 
