@@ -569,7 +569,8 @@ static void test_masks_are_taken_when_they_come(void **state) {
     begin_with_masks(b, false, 7);
     begin_with_masks(b, true, 8);
     wait_for(b, &b->ended, 1);
-    assert_true(IN_ORDER("drop mask 6, keep mask 7: 42, drop mask 7, keep mask 8: 42, "));
+    /* a step may begin in between */
+    assert_true(IN_ORDER("drop mask 6, keep mask 7: 42, ", "drop mask 7, keep mask 8: 42, "));
     assert_null(strstr(scripted_stage_log(), "finish 1"));
 }
 
