@@ -15,13 +15,6 @@
 namespace {
 
 const uint32_t WARPS = 4, THREADS = 32 * WARPS, ROWS = 64;
-/* Of threads, at once on a multiprocessor: before Hopper the assembler would keep some of what
- * three take in local memory. */
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
-#define BLOCKS 2
-#else
-#define BLOCKS 3
-#endif
 /* Blocks of activations that are copied at a time. */
 const uint32_t STAGE_TERMS = 4, COPIES = STAGE_TERMS * ROWS / THREADS;
 
@@ -90,9 +83,12 @@ __device__ void fold_block(float acc[4], const lh_fragment &w, const row_inputs 
     }
 }
 
-/* Each warp has TILES tiles of 16 outputs, and all 64 rows of them. */
+/* Each warp has TILES tiles of 16 outputs, and all 64 rows of them. Three blocks of threads are on a
+ * multiprocessor at once; of types with large blocks, which would keep some of what they hold in
+ * local memory, two. */
 template <typename F, uint32_t TILES>
-__global__ void __launch_bounds__(THREADS, BLOCKS) tile_products(lh_product_arguments a) {
+__global__ void __launch_bounds__(THREADS, TILES == 2 ? 3 : 2)
+    tile_products(lh_product_arguments a) {
     const uint32_t N = ROWS / 8;
     LH_SHARED(stages, shared);
     const uint32_t warp = threadIdx.x / 32, first_row = blockIdx.y * ROWS;

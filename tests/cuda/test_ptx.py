@@ -41,7 +41,8 @@ LIMITS = {
     "row_products": (128, 8192),
     "batch_products<1>": (168, 36864),  # 3 blocks: each warp has the weights of 8 terms on their way
     "batch_products<2>": (192, 36864),  # likewise; of Q2_K, which takes more than 168 registers, 2
-    **{f"tile_products<{tiles}>": (168, 24576) for tiles in (1, 2)},  # 3 blocks
+    "tile_products<1>": (232, 24576),  # 2 blocks
+    "tile_products<2>": (168, 24576),  # 3 blocks
     "attend_rows<1>": (80, 2048),  # 3 blocks of 256 threads, each of which has 32 numbers on their way
     "attend_rows<2>": (80, 4096),
     "attend_rows<4>": (128, 8192),  # 2 blocks
@@ -57,8 +58,6 @@ LIMITS = {
     "find_leads": (42, 64),
 }
 ELSE = (42, 4)  # 12 blocks of 128 threads
-# Before Hopper tiles take the registers of 2 blocks.
-EXCEPTIONS = {(f"tile_products<{tiles}>", f"sm_{number}"): (232, 24576) for tiles in (1, 2) for number in (75, 80, 86, 89)}
 
 
 def ptx_problems(text):
@@ -97,7 +96,7 @@ def compiled_kernels(log):
 
 def limit_problems(kernels):
     for kernel, architecture, registers, shared, stack in kernels:
-        most_registers, most_shared = EXCEPTIONS.get((kernel, architecture)) or LIMITS.get(kernel, ELSE)
+        most_registers, most_shared = LIMITS.get(kernel, ELSE)
         if stack:
             yield f"{kernel} for {architecture} keeps {stack} bytes in local memory"
         if registers > most_registers:
