@@ -83,8 +83,8 @@ __device__ void fold_block(float acc[4], const lh_fragment &w, const row_inputs 
     }
 }
 
-/* Each warp has TILES tiles of 16 outputs, and all 64 rows of them. Three blocks of threads are on a
- * multiprocessor at once; of types with large blocks, which would keep some of what they hold in
+/* Each warp has TILES tiles of 16 outputs, and all 64 rows of them. Three blocks of threads are on
+ * a multiprocessor at once; of types with large blocks, which would keep some of what they hold in
  * local memory, two. */
 template <typename F, uint32_t TILES>
 __global__ void __launch_bounds__(THREADS, TILES == 2 ? 3 : 2)
