@@ -79,9 +79,8 @@ int finish_stream(lh_cuda_stream stream) {
     return (int)cudaStreamSynchronize(stream);
 }
 
-int create_event(lh_cuda_event *event, bool takes_time) {
-    return (int)cudaEventCreateWithFlags(event,
-                                         takes_time ? cudaEventDefault : cudaEventDisableTiming);
+int create_event(lh_cuda_event *event) {
+    return (int)cudaEventCreateWithFlags(event, cudaEventDisableTiming);
 }
 
 int destroy_event(lh_cuda_event event) {
@@ -98,10 +97,6 @@ int wait_for(lh_cuda_stream stream, lh_cuda_event event) {
 
 int finish_event(lh_cuda_event event) {
     return (int)cudaEventSynchronize(event);
-}
-
-int milliseconds(float *milliseconds, lh_cuda_event begin, lh_cuda_event end) {
-    return (int)cudaEventElapsedTime(milliseconds, begin, end);
 }
 
 int copy(lh_cuda_stream stream, void *to, size_t to_stride, const void *from, size_t from_stride,
@@ -157,7 +152,6 @@ const lh_cuda_plugin plugin = {LH_CUDA_PLUGIN_VERSION,
                                record,
                                wait_for,
                                finish_event,
-                               milliseconds,
                                copy,
                                clear,
                                begin_recording,

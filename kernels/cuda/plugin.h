@@ -17,7 +17,7 @@ extern "C" {
 #endif
 
 /* Counts the changes of this struct: program and library must be of one. */
-#define LH_CUDA_PLUGIN_VERSION 3u
+#define LH_CUDA_PLUGIN_VERSION 4u
 /* The function that the library exports, of type lh_cuda_plugin_function. */
 #define LH_CUDA_PLUGIN_FUNCTION "lh_cuda_plugin_open"
 
@@ -85,12 +85,11 @@ typedef struct lh_cuda_plugin {
     int (*create_stream)(lh_cuda_stream *stream, bool is_urgent);
     int (*destroy_stream)(lh_cuda_stream stream);
     int (*finish_stream)(lh_cuda_stream stream); /* waits for it */
-    int (*create_event)(lh_cuda_event *event, bool takes_time);
+    int (*create_event)(lh_cuda_event *event);
     int (*destroy_event)(lh_cuda_event event);
     int (*record)(lh_cuda_event event, lh_cuda_stream stream);
     int (*wait_for)(lh_cuda_stream stream, lh_cuda_event event);
     int (*finish_event)(lh_cuda_event event); /* waits for what it was recorded behind */
-    int (*milliseconds)(float *milliseconds, lh_cuda_event begin, lh_cuda_event end);
 
     /* `rows` rows of `bytes` each, so far apart on either side; between host and device, or within
      * the device. */

@@ -21,7 +21,7 @@ typedef struct CUgraphExec_st *cudaGraphExec_t;
 enum cudaError_t { cudaSuccess = 0, cudaErrorInvalidValue = 1, cudaErrorMemoryAllocation = 2 };
 enum { cudaMemcpyDefault = 4, cudaStreamNonBlocking = 1 };
 enum { cudaStreamCaptureModeThreadLocal = 1 };
-enum { cudaEventDefault = 0, cudaEventDisableTiming = 2 };
+enum { cudaEventDisableTiming = 2 };
 
 struct cudaDeviceProp {
     char name[256];
@@ -31,8 +31,6 @@ struct cudaDeviceProp {
 
 namespace emulation {
 
-/* Of all allocations of the device together, from here on; more is an error. */
-void set_device_bytes(size_t bytes);
 /* Carries out now (the default stream) or when the stream comes to it. */
 void enqueue(cudaStream_t stream, std::function<void()> work);
 
@@ -64,7 +62,6 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags);
 cudaError_t cudaEventDestroy(cudaEvent_t event);
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
 cudaError_t cudaEventSynchronize(cudaEvent_t event);
-cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t begin, cudaEvent_t end);
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, int kind,
                             cudaStream_t stream);
 cudaError_t cudaMemcpy2DAsync(void *to, size_t to_stride, const void *from, size_t from_stride,

@@ -96,13 +96,13 @@ static void create_all(lh_cuda_queue *queue, uint32_t rows) {
     ASK(queue, use, queue->device);
     ASK(queue, create_stream, &queue->compute, false);
     ASK(queue, create_stream, &queue->outgoing, true);
-    ASK(queue, create_event, &queue->computed, false);
+    ASK(queue, create_event, &queue->computed);
     for (uint32_t i = 0; i < 2; i++) {
-        ASK(queue, create_event, &queue->staging.read[i], false);
+        ASK(queue, create_event, &queue->staging.read[i]);
         ASK(queue, allocate_host, (void **)&queue->staging.halves[i], STAGING_BYTES);
     }
     for (uint32_t i = 0; i < LH_STEP_COLUMN_SHARDS_MAX; i++)
-        ASK(queue, create_event, &queue->sent[i], false);
+        ASK(queue, create_event, &queue->sent[i]);
     ASK(queue, allocate, (void **)&queue->tokens, rows * sizeof *queue->tokens);
     note(queue, lh_cuda_rows_init(&queue->rows, queue->plugin, rows));
 }
