@@ -6,17 +6,30 @@ set_property(CACHE LONGHAUL_CUDA PROPERTY STRINGS AUTO ON OFF)
 
 # Each function becomes what it says, in the order of kernels.h: no contraction, subnormals kept, quotients and roots rounded to nearest.
 set(CUDA_OPTIONS -std=c++17 -O3 -fmad=false -ftz=false -prec-div=true -prec-sqrt=true -I${CMAKE_SOURCE_DIR} -Werror all-warnings)
-# Machine code for each architecture since Turing, and PTX for those to come, from two readings of the sources: tensor cores have the larger
-# tiles since 8.0 and nothing else differs.
+# Machine code for each architecture since Turing, from three readings of the sources: tensor cores have the larger tiles since 8.0, and grids
+# follow each other early since 9.0 (kernels/cuda/instructions.cuh); nothing else differs. For those to come, the PTX of the last reading.
 set(LONGHAUL_CUDA_ARCHITECTURES 75 80 86 89 90 100 120 CACHE STRING "What GPUs the CUDA kernels have machine code for; fewer compile faster")
-list(TRANSFORM LONGHAUL_CUDA_ARCHITECTURES PREPEND sm_ OUTPUT_VARIABLE codes)
-if(sm_75 IN_LIST codes)
-  list(REMOVE_ITEM codes sm_75)
-  list(APPEND CUDA_GENERATE -gencode=arch=compute_75,code=sm_75)
+foreach(architecture ${LONGHAUL_CUDA_ARCHITECTURES})
+  if(architecture LESS 80)
+    list(APPEND codes_75 sm_${architecture})
+  elseif(architecture LESS 90)
+    list(APPEND codes_80 sm_${architecture})
+  else()
+    list(APPEND codes_90 sm_${architecture})
+  endif()
+endforeach()
+if(codes_90)
+  list(APPEND codes_90 compute_90)
+  list(APPEND CUDA_OPTIONS -DLH_CUDA_EARLY)
+else()
+  list(APPEND codes_80 compute_80)
 endif()
-list(APPEND codes compute_80)
-list(JOIN codes , codes)
-list(APPEND CUDA_GENERATE -gencode=arch=compute_80,code=[${codes}])
+foreach(reading 75 80 90)
+  if(codes_${reading})
+    list(JOIN codes_${reading} , codes)
+    list(APPEND CUDA_GENERATE -gencode=arch=compute_${reading},code=[${codes}])
+  endif()
+endforeach()
 
 function(find_cuda_toolkit)
   if(LONGHAUL_CUDA STREQUAL OFF OR CMAKE_CROSSCOMPILING OR LONGHAUL_SANITIZE OR LONGHAUL_FUZZ)
@@ -67,7 +80,7 @@ if(CUDA_IS_FOUND)
   endforeach()
   set(cuda_library ${CMAKE_BINARY_DIR}/longhaul-cuda.so)
   add_custom_command(OUTPUT ${cuda_library}
-    COMMAND ${LONGHAUL_NVCC} -ccbin ${CXX_COMPILER} -shared -cudart static -L${cuda_root}/lib -Xlinker=-z,defs -o ${cuda_library} ${cuda_objects}
+    COMMAND ${LONGHAUL_NVCC} -ccbin ${CXX_COMPILER} -shared -cudart static -L${cuda_root}/lib -Xlinker=-z,defs -o ${cuda_library} ${cuda_objects} -ldl
     DEPENDS ${cuda_objects} VERBATIM COMMENT "CUDA longhaul-cuda.so")
   # A worker opens it at run time. It is built where it is tested, and installed where it is asked for.
   if(LONGHAUL_TESTS OR LONGHAUL_CUDA STREQUAL ON)

@@ -6,6 +6,7 @@
 #include "common/base/numeric_contract.h"
 #include "common/gguf/part_name.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -20,18 +21,55 @@ static void name_model(lh_loaded_model *m) {
              given[0] ? given : base);
 }
 
-/* The same fingerprint, seed and request give the same answer: so it holds what the numbers depend
- * on. */
-static lh_status make_fingerprint(lh_loaded_model *m, lh_error *error) {
+/* What the numbers depend on. */
+static lh_status add_numbers(const lh_loaded_model *m, lh_sha256 *sha256) {
+    const lh_gateway_settings *s = m->settings;
     char text[256];
+    int length = snprintf(
+        text, sizeof text,
+        "longhaul %s, numbers %u, model %s, %llu bytes, activations %s, keys and values %s, "
+        "wire %s%s%s",
+        LONGHAUL_VERSION, LH_NUMERIC_CONTRACT, lh_model_file_header_sha256(m->file),
+        (unsigned long long)lh_model_file_size(m->file), s->activations, s->kv_type, s->wire,
+        s->wire_allow_q8 ? " with q8" : "",
+        strcmp(s->gpu_math, "fast") == 0 ? ", GPUs fast 1" : "");
+    assert(length > 0 && (size_t)length < sizeof text);
+    return lh_sha256_update(sha256, text, (size_t)length + 1);
+}
+
+/* What a conversation's tokens depend on besides. */
+static lh_status add_template(const lh_loaded_model *m, lh_sha256 *sha256) {
+    lh_text text = m->chat_template ? lh_chat_template_text(m->chat_template) : (lh_text){"", 0};
+    const char *arguments = m->settings->chat_template_kwargs, *date = m->settings->template_date;
+    uint64_t size = text.length;
+    lh_status status = lh_sha256_update(sha256, &size, sizeof size);
+    if (status == LH_OK)
+        status = lh_sha256_update(sha256, text.bytes, text.length);
+    if (status == LH_OK)
+        status = lh_sha256_update(sha256, arguments, strlen(arguments) + 1);
+    if (status == LH_OK)
+        status = lh_sha256_update(sha256, date, strlen(date) + 1);
+    return status;
+}
+
+/* The same fingerprint, seed and request give the same answer: so it holds what that depends on. */
+static lh_status make_fingerprint(lh_loaded_model *m, lh_error *error) {
+    const double *sampling = m->served.sampling.values;
     uint8_t digest[LH_SHA256_BYTES];
     char hex[LH_SHA256_HEX_BYTES];
-    snprintf(text, sizeof text,
-             "longhaul %s, numbers %u, model %s, %llu bytes, activations %s, wire %s%s",
-             LONGHAUL_VERSION, LH_NUMERIC_CONTRACT, lh_model_file_header_sha256(m->file),
-             (unsigned long long)lh_model_file_size(m->file), m->settings->activations,
-             m->settings->wire, m->settings->wire_allow_q8 ? " with q8" : "");
-    if (lh_sha256_digest(text, strlen(text), digest) != LH_OK)
+    lh_sha256 *sha256;
+    lh_status status = lh_sha256_create(&sha256);
+    if (status == LH_OK) {
+        status = add_numbers(m, sha256);
+        if (status == LH_OK)
+            status = add_template(m, sha256);
+        if (status == LH_OK)
+            status = lh_sha256_update(sha256, sampling, LH_SAMPLING_FIELDS * sizeof *sampling);
+        if (status == LH_OK)
+            status = lh_sha256_finish(sha256, digest);
+        lh_sha256_destroy(sha256);
+    }
+    if (status != LH_OK)
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the fingerprint");
     lh_sha256_render(digest, hex);
     snprintf(m->fingerprint, sizeof m->fingerprint, "fp_%.16s", hex);
@@ -91,8 +129,6 @@ static lh_status open_parts(lh_loaded_model *m, lh_error *error) {
         status = lh_tokenizer_create(lh_model_file_gguf(m->file), &m->tokenizer, error);
     if (status == LH_OK)
         status = open_chat_template(m, error);
-    if (status == LH_OK)
-        status = make_fingerprint(m, error);
     return status;
 }
 
@@ -106,6 +142,8 @@ lh_status lh_loaded_model_open(lh_loaded_model *m, const lh_gateway_settings *se
     if (context > m->profile.context)
         return lh_fail(error, LH_ERR_INVALID, "--context %u is over the model's %u", context,
                        m->profile.context);
+    lh_model_profile_want_kv(&m->profile, settings->kv_type, (uint32_t)settings->context,
+                             (uint32_t)settings->max_sequences);
     name_model(m);
     struct stat info;
     m->served = (lh_served_model){
@@ -120,7 +158,8 @@ lh_status lh_loaded_model_open(lh_loaded_model *m, const lh_gateway_settings *se
         .tokenizer = m->tokenizer,
         .chat_template = m->chat_template,
         .chat_refusal = m->chat_refusal.message};
-    return set_sampling(m, &m->served.sampling, error);
+    status = set_sampling(m, &m->served.sampling, error);
+    return status == LH_OK ? make_fingerprint(m, error) : status;
 }
 
 void lh_loaded_model_close(lh_loaded_model *m) {

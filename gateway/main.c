@@ -1,5 +1,6 @@
 /* longhaul-gateway: reads the model's tokenizer and tensor list, starts the engine and the API, and
  * drains them on SIGTERM. */
+#include "common/base/arithmetic.h"
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/option_variables.h"
@@ -110,6 +111,17 @@ static lh_self_description describe_self(gateway *g) {
                                  .tls_key_file = g->membership ? "" : s->program.tls.key_file};
 }
 
+/* Prompts and answers of a length that is common, until something is known of those that come. */
+static lh_aim aim_of(const lh_gateway_settings *s, const lh_wire_policy *wire) {
+    lh_aim aim = {.prompt_rows = 512,
+                  .position = 1024,
+                  .sequences_max = lh_min_u32((uint32_t)s->max_sequences, 8),
+                  .token_us_max = (double)s->token_ms_max * 1000,
+                  .wire = wire->is_auto ? LH_WIRE_F16 : wire->type};
+    lh_goal_parse(s->objective, &aim.goal);
+    return aim;
+}
+
 static lh_status start_engine(gateway *g, lh_error *error) {
     const lh_gateway_settings *s = &g->settings;
     bool has_tls = lh_program_options_have_tls(&s->program);
@@ -117,6 +129,7 @@ static lh_status start_engine(gateway *g, lh_error *error) {
     lh_wire_policy wire = {.is_auto = strcmp(s->wire, "auto") == 0, .allows_q8 = s->wire_allow_q8};
     if (!wire.is_auto && !lh_wire_parse(s->wire, &wire.type))
         return lh_fail(error, LH_ERR_INVALID, "--wire %s is no wire type", s->wire);
+    const lh_team_policy teams = lh_gateway_settings_teams(s);
     lh_overlap_spec overlap;
     lh_status status = lh_overlap_spec_parse(s->overlap, &overlap, error);
     if (status != LH_OK)
@@ -125,6 +138,9 @@ static lh_status start_engine(gateway *g, lh_error *error) {
         .replicas = (uint32_t)s->replicas,
         .fleet = {.model = &g->model.profile,
                   .planner = {.sites = s->sites, .stages = (uint32_t)s->stages},
+                  .has_aim = strcmp(s->objective, "off") != 0,
+                  .aim = aim_of(s, &wire),
+                  .teams = teams,
                   .chain_name = "main",
                   .model_digest = lh_model_file_header_sha256(g->model.file),
                   .origin = {s->site, has_tls},
@@ -132,6 +148,7 @@ static lh_status start_engine(gateway *g, lh_error *error) {
                   .context = g->model.served.context,
                   .rows_max = (uint32_t)s->rows_max,
                   .has_q16 = strcmp(s->activations, "q16") == 0,
+                  .has_fast_math = strcmp(s->gpu_math, "fast") == 0,
                   .kv_type = s->kv_type,
                   .wire = wire,
                   .plan_delay_us = s->plan_delay_ms * 1000,
@@ -139,6 +156,7 @@ static lh_status start_engine(gateway *g, lh_error *error) {
                   .lease_us = s->lease_ms * 1000,
                   .rebalance_delay_us =
                       strcmp(s->rebalance, "auto") == 0 ? s->rebalance_delay_ms * 1000 : 0,
+                  .survey_bytes = (uint64_t)s->survey_bytes,
                   .probation_us = s->renew_ms * 1000 * PROBATION_RENEWALS,
                   .first_epoch = (uint32_t)time(NULL)},
         .scheduler = {.sequences_max = (uint32_t)s->max_sequences,
@@ -158,9 +176,10 @@ static lh_status start_engine(gateway *g, lh_error *error) {
         .tls = has_tls ? &s->program.tls : NULL,
         .membership = g->membership,
         .limits = lh_h2_limits_of_program(&s->program),
-        .digest_threads = cores > 4   ? 4
-                          : cores > 0 ? (uint32_t)cores
-                                      : 1,
+        .digest_threads =
+            cores > 4   ? 4
+            : cores > 0 ? (uint32_t)cores
+                        : 1,
         .logs_digests = s->logits_digest,
         .self = describe_self(g),
         .traces = g->traces,

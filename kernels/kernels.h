@@ -116,6 +116,14 @@ typedef struct lh_activations {
  * is a multiple of 16, so that threads may pack rows of one buffer side by side. */
 size_t lh_activations_bytes(lh_activation_kind kind, uint32_t rows, uint32_t width);
 
+/* The columns `columns` of packed activations as bytes for another machine, and from there into
+ * activations of the same kind, rows and width, bit for bit: floats as they are; of 32 values of
+ * Q8 36 bytes, of Q16 72, the scales and the int8. `columns` is a span (see above) and not empty.
+ * What was not encoded here is decoded, too, to some blocks. */
+size_t lh_activations_encoded_bytes(lh_activation_kind kind, uint32_t rows, lh_span columns);
+void lh_activations_encode(void *bytes, const lh_activations *x, lh_span columns);
+void lh_activations_decode(const lh_activations *x, lh_span columns, const void *bytes);
+
 struct lh_kv_view;
 
 /* ---- Draws ---- */
@@ -262,8 +270,8 @@ typedef struct lh_kernels {
                      size_t value_stride);
 
     /* Causal attention of rows at positions [first, first + rows) of ONE sequence for KV head
-     * `kv_head` and the `group` query heads that share it: y[rows][heads][value_dim] of
-     * q[rows][heads][key_dim] (row strides given), reading keys and values at the last `window`
+     * `kv_head` and `group` query heads that share it: y[rows][group][value_dim] of
+     * q[rows][group][key_dim] (row strides given), reading keys and values at the last `window`
      * positions up to and with the own one (window > 0; LH_ATTENTION_ALL: from 0 on). k and v are
      * what the pages hold, as floats (lh_kv_type).
      * Each block of LH_ATTENTION_BLOCK positions that has some of these gives, over its positions t

@@ -47,6 +47,17 @@ typedef struct lh_q8_block {
 } lh_q8_block;
 static_assert(sizeof(lh_q8_block) == 60, "blocks lie without gaps, and 16 of them align");
 
+/* sums[2 * half + i]: of the q of a half that `pairs` has as its i-th. */
+static inline void lh_q8_block_set_sums(lh_q8_block *block, const int sums[4]) {
+    const int all = sums[0] + sums[1] + sums[2] + sums[3];
+    for (uint32_t i = 0; i < 4; i++)
+        block->pairs[i] = (int16_t)(-32 * sums[i]);
+    block->bias[0] = -128 * (sums[0] + sums[1]);
+    block->bias[1] = -128 * (sums[2] + sums[3]);
+    block->bias[2] = -128 * all;
+    block->sum = (float)all;
+}
+
 /* ---- The table of quantized types ---- */
 
 /* The columns:

@@ -24,13 +24,13 @@ static bool parse_number(const char *text, int *number) {
     return *end == '\0' && value < DEVICES_MAX;
 }
 
-static lh_status open_gpu(int number, const char *library, lh_device_choice *choice,
-                          lh_error *error) {
+static lh_status open_gpu(int number, const char *library, const char *cublas,
+                          lh_device_choice *choice, lh_error *error) {
     const lh_cuda_plugin *plugin;
     uint64_t free_bytes;
     lh_status status = lh_cuda_library_open(library, &plugin, error);
     if (status == LH_OK)
-        status = lh_cuda_device_init(plugin, number, &choice->gpu, error);
+        status = lh_cuda_device_init(plugin, number, cublas, &choice->gpu, error);
     if (status == LH_OK) /* the first call that opens the device */
         status = lh_cuda_device_memory(&choice->gpu, &free_bytes, error);
     if (status != LH_OK)
@@ -40,15 +40,15 @@ static lh_status open_gpu(int number, const char *library, lh_device_choice *cho
     return LH_OK;
 }
 
-lh_status lh_device_choice_make(const char *text, const char *library, lh_device_choice *choice,
-                                lh_error *error) {
+lh_status lh_device_choice_make(const char *text, const char *library, const char *cublas,
+                                lh_device_choice *choice, lh_error *error) {
     int number;
     lh_error why;
     *choice = (lh_device_choice){.text = "cpu"};
     if (strcmp(text, "cpu") == 0)
         return LH_OK;
     if (strcmp(text, "auto") == 0) {
-        if (open_gpu(0, library, choice, &why) != LH_OK)
+        if (open_gpu(0, library, cublas, choice, &why) != LH_OK)
             lh_log(LH_LOG_DEBUG, "worker", "computes on processors reason=\"%s\"", why.message);
         return LH_OK;
     }
@@ -56,7 +56,7 @@ lh_status lh_device_choice_make(const char *text, const char *library, lh_device
         return lh_fail(error, LH_ERR_INVALID,
                        "--device: \"%s\" is none of auto, cpu, cuda and cuda:N", text);
     }
-    lh_status status = open_gpu(number, library, choice, &why);
+    lh_status status = open_gpu(number, library, cublas, choice, &why);
     return status == LH_OK ? LH_OK : lh_fail(error, status, "--device %s: %s", text, why.message);
 }
 

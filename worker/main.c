@@ -7,6 +7,7 @@
 #include "common/base/option_variables.h"
 #include "common/config/config.h"
 #include "common/gguf/gguf_file.h"
+#include "common/net/listener.h"
 #include "common/net/service_manager.h"
 #include "common/sandbox/sandbox.h"
 #include "worker/compute/thread_pool.h"
@@ -32,12 +33,14 @@ typedef struct program {
     lh_worker_settings settings;
     const lh_tls_options *tls; /* NULL: none */
     /* as others reach them; "": not at all */
-    char plain[LH_ADDRESS_BYTES], secure[LH_ADDRESS_BYTES];
+    char plain[LH_ADDRESS_BYTES], secure[LH_ADDRESS_BYTES], members[LH_ADDRESS_BYTES];
+    int member_listener; /* -1: none */
     uv_loop_t loop;
     uv_signal_t terminate, interrupt, hang_up, switch_slowdown, resume;
     uv_timer_t patience, alive;
     lh_service_manager manager;
     lh_weight_cache *cache;
+    lh_weight_inventory *inventory;
     lh_thread_pool *pool;
     const lh_kernels *kernels;
     lh_device_choice device;
@@ -205,18 +208,21 @@ static lh_status open_server(program *p, lh_error *error) {
                                 .listen_tls = p->settings.listen_tls,
                                 .tls = p->tls,
                                 .limits = lh_h2_limits_of_program(&p->settings.program),
+                                .relays = p->settings.relays,
                                 .hop_connections = (uint32_t)p->settings.hop_connections,
                                 .inbox_bytes = QUEUE_BYTES,
                                 .outbox_bytes = QUEUE_BYTES};
     return lh_server_create(&server, &p->server, error);
 }
 
-static void read_figures(void *context, lh_worker_report *report, lh_server_status *status) {
+static void read_figures(void *context, lh_worker_figures *figures) {
     const program *p = context;
-    if (p->reconciler)
-        lh_reconciler_read_report(p->reconciler, report);
+    if (p->reconciler) {
+        lh_reconciler_read_report(p->reconciler, &figures->report);
+        figures->gathers = lh_reconciler_count_gathers(p->reconciler);
+    }
     if (p->server)
-        lh_server_read_status(p->server, status);
+        lh_server_read_status(p->server, &figures->server);
 }
 
 static lh_status open_metrics(program *p, lh_error *error) {
@@ -228,12 +234,28 @@ static lh_status open_metrics(program *p, lh_error *error) {
     return lh_worker_metrics_open(&options, &p->metrics, error);
 }
 
+static lh_status open_member_listener(program *p, lh_error *error) {
+    uint16_t port;
+    lh_error cause;
+    if (!p->settings.listen_members[0])
+        return LH_OK;
+    if (p->device.is_gpu) {
+        lh_log(LH_LOG_WARN, "worker", "--listen-members: a GPU computes each stage by itself");
+        return LH_OK;
+    }
+    lh_status status =
+        lh_listener_open(p->settings.listen_members, &p->member_listener, &port, &cause);
+    return status == LH_OK ? lh_worker_settings_advertise(&p->settings, LH_WORKER_LISTENER_MEMBERS,
+                                                          port, p->members, error)
+                           : lh_fail(error, status, "--listen-members: %.250s", cause.message);
+}
+
 static lh_status choose_addresses(program *p, lh_error *error) {
     lh_status status = lh_worker_settings_advertise(
-        &p->settings, false, lh_server_port(p->server, false), p->plain, error);
+        &p->settings, LH_WORKER_LISTENER_PLAIN, lh_server_port(p->server, false), p->plain, error);
     return status == LH_OK
-               ? lh_worker_settings_advertise(&p->settings, true, lh_server_port(p->server, true),
-                                              p->secure, error)
+               ? lh_worker_settings_advertise(&p->settings, LH_WORKER_LISTENER_TLS,
+                                              lh_server_port(p->server, true), p->secure, error)
                : status;
 }
 
@@ -249,6 +271,9 @@ static lh_status open_reconciler(program *p, lh_error *error) {
                                         .site = p->settings.site,
                                         .address_plain = p->plain,
                                         .address_tls = p->secure,
+                                        .address_members = p->members,
+                                        .relays = p->settings.relays,
+                                        .is_behind_relay = p->settings.is_behind_relay,
                                         .memory_bytes = (uint64_t)p->settings.memory_bytes,
                                         .speed = p->speed,
                                         .host = p->host,
@@ -260,11 +285,13 @@ static lh_status open_reconciler(program *p, lh_error *error) {
                                         .job = {.gateway_url = p->settings.gateway,
                                                 .tls = p->tls,
                                                 .cache = p->cache,
+                                                .inventory = p->inventory,
                                                 .model_path = p->settings.model,
                                                 .kernels = p->kernels,
                                                 .pool = p->pool,
                                                 .device = lh_device_choice_device(&p->device),
                                                 .kv_bytes = (size_t)p->settings.kv_bytes,
+                                                .member_listener = p->member_listener,
                                                 .memory = p->memory}};
     return lh_reconciler_create(&reconciler, &p->reconciler, error);
 }
@@ -289,7 +316,8 @@ static void catch_signals(program *p) {
 static lh_status measure_speed(program *p, lh_error *error) {
     lh_compute compute = lh_cpu_compute(p->kernels, p->pool, LH_ACTIVATION_Q8);
     const lh_device *device = lh_device_choice_device(&p->device);
-    lh_status status = device ? lh_device_open(device, NULL, 1, &compute, error) : LH_OK;
+    const lh_device_work products = {.rows = 1};
+    lh_status status = device ? lh_device_open(device, &products, &compute, error) : LH_OK;
     if (status == LH_OK)
         status = lh_machine_speed_measure(&compute, &p->speed, error);
     if (device)
@@ -305,11 +333,10 @@ static void log_start(const program *p) {
     const lh_worker_settings *s = &p->settings;
     lh_log(LH_LOG_INFO, "worker",
            "started version=%s name=%s site=%s device=\"%s\" isa=%s threads=%u plain=%s tls=%s "
-           "metrics_port=%u "
-           "gateway=%s cache=%s",
+           "members=%s metrics_port=%u gateway=%s cache=%s",
            LONGHAUL_VERSION, s->name, s->site, p->device.text, p->kernels->name,
-           (uint32_t)s->threads, p->plain, p->secure, lh_worker_metrics_port(p->metrics),
-           s->gateway, s->cache_dir);
+           (uint32_t)s->threads, p->plain, p->secure, p->members,
+           lh_worker_metrics_port(p->metrics), s->gateway, s->cache_dir);
 }
 
 static lh_status check_model(program *p, lh_error *error) {
@@ -360,7 +387,7 @@ static void on_reach_tested(void *context, const char *address) {
 static lh_status begin_or_test(program *p, lh_error *error) {
     p->error = error;
     bool is_new = p->member && p->settings.join_url[0];
-    if (!is_new || p->secure[0] == '\0')
+    if (!is_new || p->secure[0] == '\0' || p->settings.is_behind_relay)
         return begin(p, error);
     bool may_try_others = p->settings.advertise_tls == p->settings.own_advertise_tls;
     lh_fleet_member_test_reach(p->member, &p->loop, &p->settings.program, p->secure, may_try_others,
@@ -377,6 +404,8 @@ static lh_status serve(program *p, lh_error *error) {
         status = open_server(p, error);
     if (status == LH_OK)
         status = choose_addresses(p, error);
+    if (status == LH_OK)
+        status = open_member_listener(p, error);
     if (status == LH_OK)
         status = open_metrics(p, error);
     if (status == LH_OK)
@@ -421,7 +450,8 @@ static lh_status enter_sandbox(program *p, lh_error *error) {
 static lh_status choose_device(program *p, lh_error *error) {
     lh_worker_settings *s = &p->settings;
     uint64_t free_bytes = 0;
-    lh_status status = lh_device_choice_make(s->device, s->cuda_library, &p->device, error);
+    lh_status status =
+        lh_device_choice_make(s->device, s->cuda_library, s->cublas_library, &p->device, error);
     if (status != LH_OK || !p->device.is_gpu || !s->chooses_memory)
         return status;
     status = lh_cuda_device_memory(&p->device.gpu, &free_bytes, error);
@@ -438,6 +468,9 @@ static lh_status run(program *p, lh_error *error) {
     if (status == LH_OK)
         status = enter_sandbox(p, error);
     if (status == LH_OK)
+        status = lh_weight_inventory_create(p->settings.cache_dir, p->settings.model, &p->inventory,
+                                            error);
+    if (status == LH_OK)
         status = open_identity(p, error);
     if (status == LH_OK)
         status = lh_kernels_select(p->settings.isa, &p->kernels, error);
@@ -449,7 +482,10 @@ static lh_status run(program *p, lh_error *error) {
         status = serve(p, error);
     lh_thread_pool_destroy(p->pool);
     lh_memory_gauge_close(p->memory);
+    lh_weight_inventory_destroy(p->inventory);
     lh_weight_cache_close(p->cache);
+    if (p->member_listener >= 0)
+        close(p->member_listener);
     lh_program_options_close_tls(&p->settings.program);
     lh_service_manager_close(&p->manager);
     return status;
@@ -532,7 +568,7 @@ static int check(program *p, const lh_config *config) {
 }
 
 int main(int argc, char **argv) {
-    static program p;
+    static program p = {.member_listener = -1};
     lh_error error;
     lh_option_action action;
     int code = 0;

@@ -99,24 +99,42 @@ static void render_hop(const lh_hop_profile *hop, lh_exposition *e) {
           (double)hop->probe_bytes_sent, "Of those, the probes.");
 }
 
-void lh_worker_metrics_render(const char *name, const lh_worker_report *report,
-                              const lh_server_status *status, lh_exposition *exposition) {
-    render_stage(name, report, exposition);
-    render_steps(status, exposition);
-    render_kv(report, exposition);
-    render_hop(&status->next, exposition);
+static void render_gathers(const lh_mesh_totals *gathers, lh_exposition *e) {
+    value(e, "longhaul_gathers_total", LH_METRIC_COUNTER, (double)gathers->gathers,
+          "Gathers with the workers that compute the stage with this one, of the team that there "
+          "is.");
+    value(e, "longhaul_gathers_sent_bytes_total", LH_METRIC_COUNTER, (double)gathers->sent_bytes,
+          "Bytes sent to them.");
+    value(e, "longhaul_gathers_taken_bytes_total", LH_METRIC_COUNTER, (double)gathers->taken_bytes,
+          "Bytes taken from them.");
+    value(e, "longhaul_gathers_taking_seconds_total", LH_METRIC_COUNTER,
+          seconds((double)gathers->taking_us), "For how long the compute thread took them.");
+    value(e, "longhaul_gathers_under_way_seconds_total", LH_METRIC_COUNTER,
+          seconds((double)gathers->under_way_us),
+          "For how long large ones, those of prompts, were on their way.");
+    value(e, "longhaul_gathers_awaited_seconds_total", LH_METRIC_COUNTER,
+          seconds((double)gathers->waiting_us),
+          "Of that, for how long the compute thread waited: the rest is hidden.");
+}
+
+void lh_worker_metrics_render(const char *name, const lh_worker_figures *figures,
+                              lh_exposition *exposition) {
+    render_stage(name, &figures->report, exposition);
+    render_steps(&figures->server, exposition);
+    render_kv(&figures->report, exposition);
+    render_hop(&figures->server.next, exposition);
+    render_gathers(&figures->gathers, exposition);
 }
 
 /* ---- The loop ---- */
 
 static void on_timer(uv_timer_t *timer) {
     lh_worker_metrics *metrics = timer->data;
-    lh_worker_report report = {0};
-    lh_server_status status = {0};
+    lh_worker_figures figures = {0};
     lh_exposition exposition = {0};
     lh_text_buffer text;
-    metrics->options.read(metrics->options.context, &report, &status);
-    lh_worker_metrics_render(metrics->options.name, &report, &status, &exposition);
+    metrics->options.read(metrics->options.context, &figures);
+    lh_worker_metrics_render(metrics->options.name, &figures, &exposition);
     if (lh_exposition_take(&exposition, &text, NULL) == LH_OK)
         lh_published_text_put(metrics->published, &text);
 }

@@ -6,6 +6,7 @@
 #include "common/metrics/exposition.h"
 #include "common/operator/operator_port.h"
 #include "common/protocol/worker_report.h"
+#include "worker/mesh/mesh.h"
 #include "worker/serve/server.h"
 
 #include <uv.h>
@@ -15,12 +16,18 @@
 
 typedef struct lh_worker_metrics lh_worker_metrics;
 
+typedef struct lh_worker_figures {
+    lh_worker_report report;
+    lh_server_status server;
+    lh_mesh_totals gathers; /* with other members of its stage; zeros: it computes alone */
+} lh_worker_figures;
+
 typedef struct lh_worker_metrics_options {
     uv_loop_t *loop;
     const char *listen; /* lh_operator_port_options */
     const char *name;   /* of the worker */
-    /* Fills in what there is to tell now; both are zeroed. The loop's thread. */
-    void (*read)(void *context, lh_worker_report *report, lh_server_status *status);
+    /* Fills in what there is to tell now. The loop's thread. */
+    void (*read)(void *context, lh_worker_figures *figures);
     void *context;
 } lh_worker_metrics_options;
 
@@ -34,5 +41,5 @@ void lh_worker_metrics_close(lh_worker_metrics *metrics);
 uint16_t lh_worker_metrics_port(const lh_worker_metrics *metrics);
 
 /* The families that are published. */
-void lh_worker_metrics_render(const char *name, const lh_worker_report *report,
-                              const lh_server_status *status, lh_exposition *exposition);
+void lh_worker_metrics_render(const char *name, const lh_worker_figures *figures,
+                              lh_exposition *exposition);

@@ -58,6 +58,10 @@ static const lh_option options[] = {
     {"listen-tls", LH_OPTION_TEXT, AT(listen_tls), "", "HOST:PORT", 0, 0, NULL,
      "where steps are taken over TLS 1.3 with client certificates, for hops between sites; default "
      "of one that has joined: port 7101 of all addresses"},
+    {"listen-members", LH_OPTION_TEXT, AT(listen_members), "", "HOST:PORT", 0, 0, NULL,
+     "where other workers of this site connect that compute a stage together with this one, where "
+     "the gateway has --tensor-parallel; not encrypted; port 0 takes any; default: none, and each "
+     "stage here is this worker's alone"},
     {"metrics-listen", LH_OPTION_TEXT, AT(metrics_listen), "", "HOST:PORT", 0, 0, NULL,
      "address of the operator's port: /metrics for Prometheus, and /livez; off: none. "
      "Default: " LH_WORKER_METRICS_LISTEN ", or none where that port is taken"},
@@ -66,6 +70,8 @@ static const lh_option options[] = {
     {"advertise-tls", LH_OPTION_TEXT, AT(advertise_tls), "", "HOST:PORT", 0, 0, NULL,
      "how others reach --listen-tls, where that is not its own address; default of one that has "
      "joined: by the address with which it reaches the gateway"},
+    {"advertise-members", LH_OPTION_TEXT, AT(advertise_members), "", "HOST:PORT", 0, 0, NULL,
+     "how others of this site reach --listen-members, where that is not its own address"},
     LH_OPTION_TLS_CERT(
         lh_worker_settings, program,
         "PEM certificate of this worker, with the subjectAltName " LH_TLS_WORKER_URI),
@@ -84,6 +90,9 @@ static const lh_option options[] = {
     {"cuda-library", LH_OPTION_TEXT, AT(cuda_library), "", "PATH", 0, 0, NULL,
      "the library with the kernels for GPUs; default: " LH_CUDA_LIBRARY
      " beside the program, in ../lib/longhaul, or where the system keeps libraries"},
+    {"cublas-library", LH_OPTION_TEXT, AT(cublas_library), "", "PATH", 0, 0, NULL,
+     "cuBLAS, which a GPU computes with where the gateway has --gpu-math fast; default: "
+     "libcublas.so.13, or .12, where the system keeps libraries"},
     {"memory-bytes", LH_OPTION_BYTES, AT(memory_bytes), "0", "BYTES", 0, (int64_t)1 << 50, NULL,
      "memory for weights, told to the planner; 0: what is free when it starts, less --kv-bytes, at "
      "most three quarters of all that the machine, the container, or the GPU has"},
@@ -97,6 +106,13 @@ static const lh_option options[] = {
      "model that is served"},
     LH_OPTION_CONGESTION_CONTROL(lh_worker_settings, program),
     LH_OPTION_HOP_PROBE_BUDGET(lh_worker_settings, program),
+    {"relay", LH_OPTION_FLAG, AT(relays), NULL, NULL, 0, 0, NULL,
+     "speak for those workers of this site that have --behind-relay: steps for them that come from "
+     "other sites are passed on, shard by shard"},
+    {"behind-relay", LH_OPTION_FLAG, AT(is_behind_relay), NULL, NULL, 0, 0, NULL,
+     "other sites do not reach this worker: steps come from its own site, or through a worker of "
+     "it "
+     "that has --relay"},
     {"hop-connections", LH_OPTION_NUMBER, AT(hop_connections), "1", "N", 1, 16, NULL,
      "connections to the next worker: with more than 1 the activations of prompts go over the "
      "others in turn, for links on which one connection does not get its share"},
@@ -231,8 +247,21 @@ static lh_status complete_gateway(lh_worker_settings *s, lh_error *error) {
     return LH_OK;
 }
 
-static lh_status complete_listeners(lh_worker_settings *s, lh_error *error) {
+/* secure: the flag that takes its place where others are on the way; "": none does. */
+static lh_status check_plain(const lh_worker_settings *s, const char *flag, const char *listen,
+                             const char *secure, lh_error *error) {
     lh_address address;
+    lh_status status = lh_address_parse(listen, &address, error);
+    if (status == LH_OK && !lh_address_is_loopback(&address) && !s->program.insecure_plaintext) {
+        status = lh_fail(error, LH_ERR_INVALID,
+                         "%s: %.120s can be reached from outside and is not encrypted: use "
+                         "%s--insecure-plaintext where the network is trusted",
+                         flag, listen, secure);
+    }
+    return status;
+}
+
+static lh_status complete_listeners(lh_worker_settings *s, lh_error *error) {
     if (is_given(s->listen_tls) && !lh_program_options_have_tls(&s->program)) {
         return lh_fail(error, LH_ERR_INVALID,
                        "--listen-tls needs --tls-cert, --tls-key and --tls-ca");
@@ -241,14 +270,13 @@ static lh_status complete_listeners(lh_worker_settings *s, lh_error *error) {
         return LH_OK;
     if (!is_given(s->listen))
         s->listen = LISTEN_DEFAULT;
-    lh_status status = lh_address_parse(s->listen, &address, error);
-    if (status == LH_OK && !lh_address_is_loopback(&address) && !s->program.insecure_plaintext) {
-        status = lh_fail(error, LH_ERR_INVALID,
-                         "--listen: %.120s can be reached from outside and is not encrypted: use "
-                         "--listen-tls, or --insecure-plaintext where the network is trusted",
-                         s->listen);
-    }
-    return status;
+    return check_plain(s, "--listen", s->listen, "--listen-tls, or ", error);
+}
+
+static lh_status check_listen_members(const lh_worker_settings *s, lh_error *error) {
+    return is_given(s->listen_members)
+               ? check_plain(s, "--listen-members", s->listen_members, "", error)
+               : LH_OK;
 }
 
 static lh_status complete_cache_dir(lh_worker_settings *s, lh_error *error) {
@@ -265,6 +293,14 @@ static lh_status complete_slowdown(lh_worker_settings *s, lh_error *error) {
     return status == LH_OK ? LH_OK : lh_fail(error, status, "--slowdown: %.200s", cause.message);
 }
 
+static lh_status check_relaying(const lh_worker_settings *s, lh_error *error) {
+    return s->relays && s->is_behind_relay
+               ? lh_fail(error, LH_ERR_INVALID,
+                         "--relay: one that other sites do not reach (--behind-relay) cannot speak "
+                         "for others")
+               : LH_OK;
+}
+
 static uint32_t core_count(void) {
     cpu_set_t set;
     int count = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
@@ -276,9 +312,11 @@ lh_status lh_worker_settings_complete(lh_worker_settings *settings, lh_error *er
     status = status == LH_OK ? lh_program_options_check(&settings->program, error) : status;
     status = status == LH_OK ? complete_gateway(settings, error) : status;
     status = status == LH_OK ? complete_listeners(settings, error) : status;
+    status = status == LH_OK ? check_listen_members(settings, error) : status;
     status = status == LH_OK ? lh_operator_port_check(settings->metrics_listen, error) : status;
     status = status == LH_OK ? complete_cache_dir(settings, error) : status;
     status = status == LH_OK ? complete_slowdown(settings, error) : status;
+    status = status == LH_OK ? check_relaying(settings, error) : status;
     if (settings->threads == 0)
         settings->threads = core_count();
     settings->chooses_memory = settings->memory_bytes == 0;
@@ -409,10 +447,15 @@ lh_status lh_worker_settings_adopt(lh_worker_settings *settings, const lh_fleet_
 
 /* ---- What others are told ---- */
 
-lh_status lh_worker_settings_advertise(const lh_worker_settings *settings, bool tls, int port,
+lh_status lh_worker_settings_advertise(const lh_worker_settings *settings,
+                                       lh_worker_listener listener, int port,
                                        char text[LH_ADDRESS_BYTES], lh_error *error) {
-    const char *listen = tls ? settings->listen_tls : settings->listen;
-    const char *told = tls ? settings->advertise_tls : settings->advertise;
+    static const char *const flags[] = {"--advertise", "--advertise-tls", "--advertise-members"};
+    const char *const listened[] = {settings->listen, settings->listen_tls,
+                                    settings->listen_members};
+    const char *const advertised[] = {settings->advertise, settings->advertise_tls,
+                                      settings->advertise_members};
+    const char *listen = listened[listener], *told = advertised[listener];
     lh_address address;
     text[0] = '\0';
     if (!is_given(listen))
@@ -424,7 +467,7 @@ lh_status lh_worker_settings_advertise(const lh_worker_settings *settings, bool 
         return lh_fail(
             error, LH_ERR_INVALID,
             "%s: nobody can connect to '%.80s': say with it how others reach this machine",
-            tls ? "--advertise-tls" : "--advertise", address.host);
+            flags[listener], address.host);
     }
     bool bracketed = strchr(address.host, ':');
     snprintf(text, LH_ADDRESS_BYTES, "%s%s%s:%d", bracketed ? "[" : "", address.host,
@@ -448,6 +491,7 @@ void lh_worker_settings_allow(const lh_worker_settings *settings, lh_sandbox_rul
     lh_sandbox_rules_allow_write(rules, settings->cache_dir);
     lh_program_rules_allow_listener(settings->listen, rules);
     lh_program_rules_allow_listener(settings->listen_tls, rules);
+    lh_program_rules_allow_listener(settings->listen_members, rules);
     lh_program_rules_allow_listener(
         lh_operator_port_address(settings->metrics_listen, LH_WORKER_METRICS_LISTEN), rules);
 }

@@ -22,11 +22,13 @@ typedef struct lh_worker_settings {
     lh_config_options config;
     const char *name, *site, *gateway, *state_dir;
     const char *listen, *listen_tls, *advertise, *advertise_tls;
+    const char *listen_members, *advertise_members; /* of a team (worker/team/team.h) */
     lh_program_options program;
     int64_t state_slots, threads, hop_connections, drain_timeout;
-    const char *isa, *device, *cuda_library;
+    const char *isa, *device, *cuda_library, *cublas_library;
     int64_t memory_bytes, kv_bytes;
     bool chooses_memory; /* memory_bytes was not given */
+    bool relays, is_behind_relay;
     const char *cache_dir, *model, *slowdown;
     const char *metrics_listen; /* worker_metrics.h */
 
@@ -83,10 +85,17 @@ lh_status lh_worker_settings_complete(lh_worker_settings *settings, lh_error *er
 lh_status lh_worker_settings_take_identity(lh_worker_settings *settings,
                                            const lh_tls_identity *identity, lh_error *error);
 
-/* How others reach the plain or the TLS listener, which has taken `port`: as --advertise says, or
- * at the listener's own host. "" where there is no such listener. LH_ERR_INVALID: at an address
+typedef enum lh_worker_listener {
+    LH_WORKER_LISTENER_PLAIN,
+    LH_WORKER_LISTENER_TLS,
+    LH_WORKER_LISTENER_MEMBERS
+} lh_worker_listener;
+
+/* How others reach a listener, which has taken `port`: as --advertise... says, or at the listener's
+ * own host. "" where there is no such listener. LH_ERR_INVALID: at an address
  * that nobody can connect to (0.0.0.0). */
-lh_status lh_worker_settings_advertise(const lh_worker_settings *settings, bool tls, int port,
+lh_status lh_worker_settings_advertise(const lh_worker_settings *settings,
+                                       lh_worker_listener listener, int port,
                                        char address[LH_ADDRESS_BYTES], lh_error *error);
 
 /* What a worker with these (complete) settings may touch after its start: a line for each setting

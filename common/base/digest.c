@@ -1,13 +1,23 @@
 /* OpenSSL's EVP digests, which use the CPU's SHA instructions. */
 #include "common/base/digest.h"
 
+#include <assert.h>
+#include <limits.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
+#include <openssl/hmac.h>
 #include <string.h>
 
 lh_status lh_sha256_digest(const void *bytes, size_t length, uint8_t digest[LH_SHA256_BYTES]) {
     return EVP_Digest(bytes, length, digest, NULL, EVP_sha256(), NULL) == 1 ? LH_OK
                                                                             : LH_ERR_NO_MEMORY;
+}
+
+lh_status lh_sha256_keyed(const void *key, size_t key_length, const void *bytes, size_t length,
+                          uint8_t digest[LH_SHA256_BYTES]) {
+    assert(key_length <= INT_MAX);
+    return HMAC(EVP_sha256(), key, (int)key_length, bytes, length, digest, NULL) ? LH_OK
+                                                                                 : LH_ERR_NO_MEMORY;
 }
 
 bool lh_sha256_equal(const uint8_t a[LH_SHA256_BYTES], const uint8_t b[LH_SHA256_BYTES]) {

@@ -13,6 +13,11 @@
 /* LH_ERR_NO_MEMORY. */
 lh_status lh_sha256_digest(const void *bytes, size_t length, uint8_t digest[LH_SHA256_BYTES]);
 
+/* Of bytes under a key: HMAC-SHA-256 (RFC 2104). Who does not have the key can neither make nor
+ * check it. LH_ERR_NO_MEMORY. */
+lh_status lh_sha256_keyed(const void *key, size_t key_length, const void *bytes, size_t length,
+                          uint8_t digest[LH_SHA256_BYTES]);
+
 /* Whether they agree, in a time that does not tell where they differ. */
 bool lh_sha256_equal(const uint8_t a[LH_SHA256_BYTES], const uint8_t b[LH_SHA256_BYTES]);
 

@@ -3,7 +3,9 @@
 
 #include "common/base/growing_array.h"
 
+#include <errno.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,5 +26,11 @@ lh_status lh_text_buffer_append(lh_text_buffer *buffer, const char *bytes, size_
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for %zu bytes of text", wanted);
     memcpy(buffer->bytes + buffer->length, bytes, length);
     buffer->length = wanted;
+    return LH_OK;
+}
+
+lh_status lh_text_buffer_print(const lh_text_buffer *buffer, lh_error *error) {
+    if (fwrite(buffer->bytes, 1, buffer->length, stdout) != buffer->length || fflush(stdout) != 0)
+        return lh_fail(error, LH_ERR_IO, "standard output cannot be written: %s", strerror(errno));
     return LH_OK;
 }

@@ -16,3 +16,5 @@ void lh_text_buffer_reset(lh_text_buffer *buffer);
 /* Appends bytes[length]. LH_ERR_NO_MEMORY: the buffer is as it was. */
 lh_status lh_text_buffer_append(lh_text_buffer *buffer, const char *bytes, size_t length,
                                 lh_error *error);
+/* To standard output, all of it at once. LH_ERR_IO. */
+lh_status lh_text_buffer_print(const lh_text_buffer *buffer, lh_error *error);

@@ -16,8 +16,8 @@ lh_status lh_findings_print(const lh_findings *findings, bool as_json, lh_error 
                                                          lh_terminal_wants_colours(), &text);
     if (status != LH_OK)
         lh_fail(error, status, "no memory for what was found");
-    else if (fwrite(text.bytes, 1, text.length, stdout) != text.length || fflush(stdout) != 0)
-        status = lh_fail(error, LH_ERR_IO, "what was found could not be written");
+    else
+        status = lh_text_buffer_print(&text, error);
     lh_text_buffer_reset(&text);
     return status;
 }

@@ -230,6 +230,17 @@ uint32_t lh_gguf_file_parts(const lh_gguf_file *file) {
     return file->count;
 }
 
+lh_status lh_gguf_file_stamp(const lh_gguf_file *file, lh_sha256 *digest, lh_error *error) {
+    lh_status status = LH_OK;
+    for (uint32_t i = 0; i < file->count && status == LH_OK; i++) {
+        uint64_t stamp[LH_FILE_STAMP_NUMBERS];
+        status = lh_regular_file_stamp(file->parts[i].file, stamp, error);
+        if (status == LH_OK && lh_sha256_update(digest, stamp, sizeof stamp) != LH_OK)
+            status = lh_fail(error, LH_ERR_NO_MEMORY, "no memory for a digest");
+    }
+    return status;
+}
+
 /* A stretch of the whole that lies in one place: in a part, in memory, or nowhere (padding). */
 typedef struct stretch {
     const lh_regular_file *file; /* NULL: not in a part */

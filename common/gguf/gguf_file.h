@@ -33,6 +33,10 @@ const uint8_t *lh_gguf_file_header(const lh_gguf_file *file);
 uint64_t lh_gguf_file_size(const lh_gguf_file *file);
 uint32_t lh_gguf_file_parts(const lh_gguf_file *file);
 
+/* Adds to a digest what tells the files as they are now from any others (lh_regular_file_stamp),
+ * without reading them. LH_ERR_IO, LH_ERR_NO_MEMORY. */
+lh_status lh_gguf_file_stamp(const lh_gguf_file *file, lh_sha256 *digest, lh_error *error);
+
 /* bytes[length] from `offset`, all of them. May wait for the disk. LH_ERR_IO, also behind the end.
  */
 lh_status lh_gguf_file_read(const lh_gguf_file *file, uint64_t offset, void *bytes, size_t length,

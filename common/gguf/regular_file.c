@@ -63,6 +63,20 @@ uint64_t lh_regular_file_size(const lh_regular_file *file) {
     return file->size;
 }
 
+lh_status lh_regular_file_stamp(const lh_regular_file *file, uint64_t stamp[LH_FILE_STAMP_NUMBERS],
+                                lh_error *error) {
+    struct stat info;
+    if (fstat(file->descriptor, &info) != 0)
+        return lh_fail(error, LH_ERR_IO, "%s: %s", file->path, strerror(errno));
+    stamp[0] = info.st_ino;
+    stamp[1] = (uint64_t)info.st_size;
+    stamp[2] = (uint64_t)info.st_mtim.tv_sec;
+    stamp[3] = (uint64_t)info.st_mtim.tv_nsec;
+    stamp[4] = (uint64_t)info.st_ctim.tv_sec;
+    stamp[5] = (uint64_t)info.st_ctim.tv_nsec;
+    return LH_OK;
+}
+
 lh_status lh_regular_file_read(const lh_regular_file *file, uint64_t offset, void *bytes,
                                size_t length, lh_error *error) {
     for (size_t done = 0; done < length;) {

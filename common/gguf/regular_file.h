@@ -21,6 +21,11 @@ uint64_t lh_regular_file_size(const lh_regular_file *file);
  * has been cut; the message names path and offset. */
 lh_status lh_regular_file_read(const lh_regular_file *file, uint64_t offset, void *bytes,
                                size_t length, lh_error *error);
+/* What tells this file as it is now from any other, and from what it was before somebody wrote into
+ * it: inode, size, times of its last write and change, as numbers in that order. LH_ERR_IO. */
+#define LH_FILE_STAMP_NUMBERS 6
+lh_status lh_regular_file_stamp(const lh_regular_file *file, uint64_t stamp[LH_FILE_STAMP_NUMBERS],
+                                lh_error *error);
 /* These bytes will be read soon: the disk may begin. A hint, which does not wait. */
 void lh_regular_file_expect(const lh_regular_file *file, uint64_t offset, uint64_t length);
 /* SHA-256 of `length` bytes from `offset`. `cancelled` (may be NULL) is looked at between pieces.

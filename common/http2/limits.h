@@ -27,6 +27,7 @@ typedef struct lh_h2_limits {
      * open the connection's window (link_warmup.h). Default 0: none */
     uint32_t probe_percent;
     uint64_t probe_bytes_max;    /* client: of one probe. Default 8 MiB */
+    uint32_t probe_span_ms;      /* client: lh_link_warmup_measure. Default 0 */
     char congestion_control[16]; /* of the connections; default "": the system's */
 } lh_h2_limits;
 

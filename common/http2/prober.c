@@ -20,6 +20,7 @@ static void on_timer(uv_timer_t *timer);
 void lh_h2_prober_open(lh_h2_prober *prober, uv_loop_t *loop, const lh_h2_limits *limits) {
     *prober = (lh_h2_prober){.stream = NULL};
     lh_link_warmup_init(&prober->warmup, limits->probe_percent / 100.0, limits->probe_bytes_max);
+    lh_link_warmup_measure(&prober->warmup, limits->probe_span_ms * INT64_C(1000));
     lh_h2_link_open(&prober->link, loop);
     uv_timer_init(loop, &prober->timer);
     prober->timer.data = prober;
@@ -88,18 +89,16 @@ static void on_closed(lh_h2_stream *stream, void *context, lh_status status) {
         return;
     if (prober->is_opening)
         lh_congestion_control_end_opening(lh_h2_output_descriptor(&transport->output));
-    if (status == LH_OK && prober->http_status == 200) {
-        int64_t now_us = lh_clock_us();
-        lh_link_meter_bound(&prober->link.meter, now_us, (double)prober->sent_bytes,
-                            now_us - prober->begun_us);
-    } else if (prober->http_status != 0) {
+    int64_t now_us = lh_clock_us(), took_us = now_us - prober->begun_us;
+    if (status == LH_OK && prober->http_status == 200)
+        lh_link_meter_bound(&prober->link.meter, now_us, (double)prober->sent_bytes, took_us);
+    else if (prober->http_status != 0)
         lh_link_warmup_give_up(&prober->warmup);
-    }
     lh_link_condition now = condition(prober);
     lh_log(LH_LOG_DEBUG, "h2", "probed bytes=%llu us=%lld ready_bytes=%llu mbit_per_s=%.1f",
-           (unsigned long long)prober->sent_bytes, (long long)(lh_clock_us() - prober->begun_us),
+           (unsigned long long)prober->sent_bytes, (long long)took_us,
            (unsigned long long)now.ready_bytes, now.estimate.bytes_per_us * 8);
-    lh_link_warmup_probed(&prober->warmup, prober->sent_bytes, &now);
+    lh_link_warmup_probed(&prober->warmup, prober->sent_bytes, took_us, &now);
     consider_in(prober, status == LH_OK ? 0 : BUDGET_RETRY_MS);
 }
 

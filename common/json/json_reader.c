@@ -168,3 +168,13 @@ lh_json_reader lh_json_element(const lh_json_reader *reader, const char *field, 
     element.object = json_array_get(json_object_get(reader->object, field), index);
     return element;
 }
+
+void lh_json_element_name(const lh_json_reader *reader, const char *field, size_t index,
+                          char name[LH_NAME_BYTES]) {
+    const json_t *value = json_array_get(json_object_get(reader->object, field), index);
+    const char *text = json_is_string(value) ? json_string_value(value) : "";
+    bool is_name = lh_name_is_valid(text) && strlen(text) == json_string_length(value);
+    snprintf(name, LH_NAME_BYTES, "%s", is_name ? text : "");
+    if (!is_name)
+        lh_json_refuse(reader, field, "a list of names of 1 to 63 of [A-Za-z0-9._-]");
+}

@@ -70,3 +70,6 @@ bool lh_json_read_object(const lh_json_reader *reader, const char *field, bool m
  * errors have the path of the object around the array. */
 size_t lh_json_read_array(const lh_json_reader *reader, const char *field, size_t most);
 lh_json_reader lh_json_element(const lh_json_reader *reader, const char *field, size_t index);
+/* An element that is a name. */
+void lh_json_element_name(const lh_json_reader *reader, const char *field, size_t index,
+                          char name[LH_NAME_BYTES]);

@@ -30,7 +30,12 @@ static void begin_opening(lh_link_warmup *warmup, uint64_t bytes) {
     warmup->next_bytes = bytes;
 }
 
+void lh_link_warmup_measure(lh_link_warmup *warmup, int64_t span_us) {
+    warmup->span_us = span_us;
+}
+
 void lh_link_warmup_connected(lh_link_warmup *warmup) {
+    warmup->lasted_us = 0;
     warmup->is_expecting = false;
     begin_opening(warmup, LH_LINK_PROBE_BYTES_MIN);
 }
@@ -78,6 +83,17 @@ static double time_us(const lh_link_condition *condition, uint64_t bytes) {
     return rate > 0 ? (double)bytes / rate : 0;
 }
 
+/* A link of which there is only a bound is none that a longer probe would fill. By the clock, not
+ * by the estimate: that may be of the first few segments, which somebody has held up. */
+static bool has_lasted(const lh_link_warmup *warmup, const lh_link_condition *condition) {
+    const lh_link_estimate *estimate = &condition->estimate;
+    if (warmup->span_us == 0 || estimate->bytes_per_us_is_bound)
+        return true;
+    int64_t two_us = 2 * estimate->round_trip_us;
+    return !estimate->bytes_per_us_is_doubtful && warmup->lasted_us >= warmup->span_us &&
+           warmup->lasted_us >= two_us;
+}
+
 static bool is_within_budget(lh_link_warmup *warmup, int64_t now_us,
                              const lh_link_condition *condition, uint64_t bytes) {
     warmup->spent_us -=
@@ -123,7 +139,7 @@ uint64_t lh_link_warmup_next(lh_link_warmup *warmup, int64_t now_us,
     if (!warmup->is_opening && warmup->share > 0 && warmup->is_expecting &&
         condition->window_decays && !is_warm(condition))
         begin_opening(warmup, size_for(warmup, condition->ready_bytes));
-    if (is_known(condition, 0) && is_warm(condition))
+    if (is_known(condition, 0) && is_warm(condition) && has_lasted(warmup, condition))
         warmup->is_opening = false; /* other bytes have opened it */
     if (!warmup->is_opening)
         consider_check(warmup, now_us, condition);
@@ -145,10 +161,13 @@ static void checked(lh_link_warmup *warmup, const lh_link_condition *condition) 
     warmup->in_vain_us = warmup->counted_us;
 }
 
-void lh_link_warmup_probed(lh_link_warmup *warmup, uint64_t bytes,
+void lh_link_warmup_probed(lh_link_warmup *warmup, uint64_t bytes, int64_t us,
                            const lh_link_condition *condition) {
     warmup->spent_us += time_us(condition, bytes);
     bool was_whole = bytes >= warmup->next_bytes;
+    int64_t lasted_us = us - condition->estimate.round_trip_us;
+    if (was_whole && lasted_us > warmup->lasted_us)
+        warmup->lasted_us = lasted_us;
     if (warmup->is_checking) {
         if (was_whole)
             checked(warmup, condition);
@@ -156,7 +175,8 @@ void lh_link_warmup_probed(lh_link_warmup *warmup, uint64_t bytes,
     }
     bool has_grown = (double)condition->ready_bytes > GROWTH * (double)warmup->before_bytes;
     bool is_at_its_limit = was_whole && bytes >= warmup->before_bytes && !has_grown;
-    if (is_known(condition, bytes) && (is_warm(condition) || is_at_its_limit))
+    if (is_known(condition, bytes) && (is_warm(condition) || is_at_its_limit) &&
+        has_lasted(warmup, condition))
         warmup->is_opening = false;
     else if (was_whole && warmup->next_bytes >= warmup->bytes_max)
         warmup->is_opening = false;

@@ -15,6 +15,9 @@
  * goes on for seconds, or the estimate is in doubt, the rate is checked with probes, doubling until
  * one tells. A link that rests is left alone.
  *
+ * Where the rate itself is what is wanted (a survey), the window's probes go on doubling until one
+ * has kept the link busy for long enough that its rate can be relied upon.
+ *
  * The budget is a share of the link's time, as the mean over a minute: a bucket of a minute's
  * share, which may be spent at once. Thread: the owner's. */
 #pragma once
@@ -44,12 +47,17 @@ typedef struct lh_link_warmup {
     int64_t in_vain_us;   /* when a check has ended with the doubt left; 0: none */
     uint64_t next_bytes;
     uint64_t before_bytes; /* ready before the probe that is under way */
+    int64_t span_us;       /* for which a probe has to last; 0: any will do */
+    int64_t lasted_us;     /* the longest one of this connection, but for the way */
 } lh_link_warmup;
 
 /* share: 0 sends nothing, 0.01 a hundredth of the time. bytes_max: of one probe; where nothing but
  * small messages will go a small one is enough, which tells the rate of most links, and later it is
  * not checked. */
 void lh_link_warmup_init(lh_link_warmup *warmup, double share, uint64_t bytes_max);
+/* The rate is wanted: a probe has to last for so long on the link, and for two round trips, of
+ * which the first one is the window's. */
+void lh_link_warmup_measure(lh_link_warmup *warmup, int64_t span_us);
 /* A new, cold connection. */
 void lh_link_warmup_connected(lh_link_warmup *warmup);
 /* Bulk is going to be written soon, or (false) that is no longer so. */
@@ -60,8 +68,9 @@ bool lh_link_warmup_used(lh_link_warmup *warmup, int64_t now_us);
 /* The size of the probe that should go now, while nothing else is to be sent; 0: none. */
 uint64_t lh_link_warmup_next(lh_link_warmup *warmup, int64_t now_us,
                              const lh_link_condition *condition);
-/* `bytes` of the probe were sent (all, or fewer where bulk came in between). */
-void lh_link_warmup_probed(lh_link_warmup *warmup, uint64_t bytes,
+/* `bytes` of the probe were sent (all, or fewer where bulk came in between), and answered us after
+ * it began. */
+void lh_link_warmup_probed(lh_link_warmup *warmup, uint64_t bytes, int64_t us,
                            const lh_link_condition *condition);
 /* The peer takes no probes. */
 void lh_link_warmup_give_up(lh_link_warmup *warmup);

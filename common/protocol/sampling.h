@@ -7,6 +7,9 @@
 #include <stdint.h>
 
 #define LH_TOP_LOGPROBS_MAX 20u
+#define LH_TOKEN_BIASES_MAX 1024u
+/* Distinct tokens of one sequence: a vocabulary's worth. */
+#define LH_TOKEN_COUNTS_MAX (1u << 17)
 
 typedef struct lh_token_bias {
     uint32_t token;

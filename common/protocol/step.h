@@ -18,15 +18,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define LH_STEP_CONTENT_TYPE     "application/x-longhaul-step"
-#define LH_STEP_PROTOCOL_VERSION 8u
-#define LH_STEP_ROWS_MAX         8192u
-#define LH_STEP_SEGMENTS_MAX     1024u
-#define LH_STEP_TRUNCATIONS_MAX  1024u
-#define LH_STEP_WIDTH_MAX        65536u
-#define LH_STEP_BIASES_MAX       1024u
-/* Distinct tokens of one sequence: a vocabulary's worth. */
-#define LH_STEP_COUNTS_MAX         (1u << 17)
+#define LH_STEP_CONTENT_TYPE       "application/x-longhaul-step"
+#define LH_STEP_PROTOCOL_VERSION   8u
+#define LH_STEP_ROWS_MAX           8192u
+#define LH_STEP_TRUNCATIONS_MAX    1024u
+#define LH_STEP_WIDTH_MAX          65536u
 #define LH_STEP_MANIFEST_BYTES_MAX (4u << 20)
 /* Of one frame: a larger shard goes as several, split by rows. */
 #define LH_STEP_SHARD_BYTES_MAX (4u << 20)
@@ -38,9 +34,6 @@
 /* Steps of a chain whose requests may be open at once: the gateway keeps to it, a worker refuses
  * more. Well below the streams that a connection may have (PROTOCOL.md). */
 #define LH_STEPS_OPEN_MAX 192u
-
-/* wire_type.h */
-typedef enum lh_wire_type { LH_WIRE_F32 = 0, LH_WIRE_F16 = 1, LH_WIRE_Q8 = 2 } lh_wire_type;
 
 /* Steps of one class leave in order, whole; a decode step overtakes prefill steps. */
 typedef enum lh_step_class { LH_STEP_DECODE = 0, LH_STEP_PREFILL = 1 } lh_step_class;
@@ -88,6 +81,15 @@ uint32_t lh_step_shard_rows_max(lh_wire_type wire, uint32_t columns);
 lh_status lh_step_encode_shard(lh_wire_type wire, uint32_t first_row, uint32_t rows,
                                uint32_t first_column, uint32_t columns, const float *values,
                                uint8_t *buffer, size_t capacity, size_t *length, lh_error *error);
+/* The same in two halves, for values that are packed already: *values is where their lh_wire_bytes
+ * go between the two. */
+lh_status lh_step_begin_shard(lh_wire_type wire, uint32_t first_row, uint32_t rows,
+                              uint32_t first_column, uint32_t columns, uint8_t *buffer,
+                              size_t capacity, uint8_t **values, lh_error *error);
+void lh_step_end_shard(lh_wire_type wire, uint32_t rows, uint32_t columns, uint8_t *buffer,
+                       size_t *length);
+/* LH_ERR_INVALID, in the words of lh_step_encode_shard for values that do not fit the type. */
+lh_status lh_step_refuse_shard(uint32_t first_row, uint32_t first_column, lh_error *error);
 /* As many column shards as wanted of equal width to a block, but no more than the blocks and the
  * limit allow. */
 lh_step_cut lh_step_cut_evenly(uint32_t width, uint32_t shards);
@@ -95,7 +97,16 @@ size_t lh_step_results_bytes(const lh_step_result *results, uint32_t count);
 lh_status lh_step_encode_results(const lh_step_result *results, uint32_t count, uint8_t *buffer,
                                  size_t capacity, size_t *length, lh_error *error);
 
-/* ---- Decoding: bytes in as they come, events out. ---- */
+/* ---- Decoding ---- */
+
+/* A whole manifest frame, as lh_step_encode_manifest writes it, of exactly `length` bytes. The
+ * manifest's arrays lie in *memory: malloc'd, the caller frees it (NULL after an error).
+ * LH_ERR_MALFORMED, LH_ERR_CORRUPT (CRC), LH_ERR_LIMIT, LH_ERR_UNSUPPORTED (version),
+ * LH_ERR_NO_MEMORY. */
+lh_status lh_step_decode_manifest_frame(const uint8_t *frame, size_t length,
+                                        lh_step_manifest *manifest, void **memory, lh_error *error);
+
+/* Bytes in as they come, events out. */
 
 typedef struct lh_step_reader lh_step_reader;
 

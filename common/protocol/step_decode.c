@@ -1,6 +1,6 @@
 /* Whole payloads to manifests, shard heads and results (PROTOCOL.md): every count and number is
  * checked before it is used. */
-#include "common/protocol/little_endian.h"
+#include "common/base/little_endian.h"
 #include "common/protocol/mask_code.h"
 #include "common/protocol/step_frame.h"
 #include "common/protocol/step_times.h"
@@ -92,13 +92,13 @@ lh_status lh_step_check_counts(const lh_step_manifest *manifest, lh_error *error
 
 lh_status lh_step_check_list_counts(const lh_sampling *sampling, uint32_t segment,
                                     lh_error *error) {
-    if (sampling->top_logprobs > LH_TOP_LOGPROBS_MAX || sampling->bias_count > LH_STEP_BIASES_MAX ||
-        sampling->count_count > LH_STEP_COUNTS_MAX) {
+    if (sampling->top_logprobs > LH_TOP_LOGPROBS_MAX ||
+        sampling->bias_count > LH_TOKEN_BIASES_MAX || sampling->count_count > LH_TOKEN_COUNTS_MAX) {
         return lh_fail(error, LH_ERR_LIMIT,
                        "manifest, segment %u: %u logprobs, %u biases, %u token counts; the limits "
                        "are %u, %u, %u",
                        segment, sampling->top_logprobs, sampling->bias_count, sampling->count_count,
-                       LH_TOP_LOGPROBS_MAX, LH_STEP_BIASES_MAX, LH_STEP_COUNTS_MAX);
+                       LH_TOP_LOGPROBS_MAX, LH_TOKEN_BIASES_MAX, LH_TOKEN_COUNTS_MAX);
     }
     return LH_OK;
 }
@@ -438,6 +438,28 @@ lh_status lh_step_decode_manifest(const uint8_t *payload, size_t length, lh_step
     }
     *memory = pieces.bytes;
     return LH_OK;
+}
+
+lh_status lh_step_decode_manifest_frame(const uint8_t *frame, size_t length,
+                                        lh_step_manifest *manifest, void **memory,
+                                        lh_error *error) {
+    lh_step_frame_head head;
+    *memory = NULL;
+    if (length < LH_STEP_FRAME_HEAD_BYTES)
+        return lh_fail(error, LH_ERR_MALFORMED, "manifest: %zu bytes are no frame", length);
+    lh_status status = lh_step_frame_head_decode(frame, &head, error);
+    if (status != LH_OK)
+        return status;
+    const uint8_t *payload = frame + LH_STEP_FRAME_HEAD_BYTES;
+    size_t left = length - LH_STEP_FRAME_HEAD_BYTES;
+    if (head.type != LH_STEP_FRAME_MANIFEST || head.payload_bytes != left) {
+        return lh_fail(error, LH_ERR_MALFORMED,
+                       "manifest: a frame of type %u and %u bytes, where %zu have come", head.type,
+                       head.payload_bytes, left);
+    }
+    if (lh_crc32c(0, payload, left) != head.payload_crc32c)
+        return lh_fail(error, LH_ERR_CORRUPT, "manifest of %zu bytes: its CRC32C differs", left);
+    return lh_step_decode_manifest(payload, left, manifest, memory, error);
 }
 
 /* ---- Shards ---- */

@@ -1,6 +1,6 @@
 /* Manifests, shards and results to bytes (PROTOCOL.md). */
 #include "common/base/crc32c.h"
-#include "common/protocol/little_endian.h"
+#include "common/base/little_endian.h"
 #include "common/protocol/step_frame.h"
 #include "common/protocol/wire_type.h"
 
@@ -205,9 +205,9 @@ uint32_t lh_step_shard_rows_max(lh_wire_type wire, uint32_t columns) {
     return rows < LH_STEP_ROWS_MAX ? (uint32_t)rows : LH_STEP_ROWS_MAX;
 }
 
-lh_status lh_step_encode_shard(lh_wire_type wire, uint32_t first_row, uint32_t rows,
-                               uint32_t first_column, uint32_t columns, const float *values,
-                               uint8_t *buffer, size_t capacity, size_t *length, lh_error *error) {
+lh_status lh_step_begin_shard(lh_wire_type wire, uint32_t first_row, uint32_t rows,
+                              uint32_t first_column, uint32_t columns, uint8_t *buffer,
+                              size_t capacity, uint8_t **values, lh_error *error) {
     if (rows == 0 || rows > LH_STEP_ROWS_MAX || columns == 0 || columns > LH_STEP_WIDTH_MAX ||
         first_row > LH_STEP_ROWS_MAX - rows || first_column > LH_STEP_WIDTH_MAX - columns) {
         return lh_fail(error, LH_ERR_LIMIT,
@@ -231,14 +231,35 @@ lh_status lh_step_encode_shard(lh_wire_type wire, uint32_t first_row, uint32_t r
     lh_put_u32(&writer, columns);
     lh_put_u32(&writer, (uint32_t)wire);
     lh_put_u32(&writer, 0); /* reserved */
-    if (!lh_wire_encode(wire, values, rows, columns, buffer + writer.length)) {
-        return lh_fail(
-            error, LH_ERR_INVALID,
-            "shard at row %u, column %u: a value is not finite or too large for the wire type",
-            first_row, first_column);
-    }
-    writer.length = bytes;
-    return finish_frame(&writer, LH_STEP_FRAME_SHARD, length, error);
+    *values = buffer + writer.length;
+    return LH_OK;
+}
+
+void lh_step_end_shard(lh_wire_type wire, uint32_t rows, uint32_t columns, uint8_t *buffer,
+                       size_t *length) {
+    *length = lh_step_shard_bytes(wire, rows, columns);
+    lh_step_frame_seal(buffer, LH_STEP_FRAME_SHARD, *length - LH_STEP_FRAME_HEAD_BYTES);
+}
+
+lh_status lh_step_refuse_shard(uint32_t first_row, uint32_t first_column, lh_error *error) {
+    return lh_fail(
+        error, LH_ERR_INVALID,
+        "shard at row %u, column %u: a value is not finite or too large for the wire type",
+        first_row, first_column);
+}
+
+lh_status lh_step_encode_shard(lh_wire_type wire, uint32_t first_row, uint32_t rows,
+                               uint32_t first_column, uint32_t columns, const float *values,
+                               uint8_t *buffer, size_t capacity, size_t *length, lh_error *error) {
+    uint8_t *encoded;
+    lh_status status = lh_step_begin_shard(wire, first_row, rows, first_column, columns, buffer,
+                                           capacity, &encoded, error);
+    if (status != LH_OK)
+        return status;
+    if (!lh_wire_encode(wire, values, rows, columns, encoded))
+        return lh_step_refuse_shard(first_row, first_column, error);
+    lh_step_end_shard(wire, rows, columns, buffer, length);
+    return LH_OK;
 }
 
 /* ---- Results ---- */

@@ -29,6 +29,9 @@ typedef struct lh_step_pooling {
 #define LH_POOLED_VALUE_MAX 262144.0f
 #define LH_POOLED_ROWS_MAX  (1u << 20)
 
+/* Of one step. */
+#define LH_STEP_SEGMENTS_MAX 1024u
+
 /* A run of consecutive positions of one sequence. */
 typedef struct lh_step_segment {
     uint64_t sequence; /* the gateway's number for it, unique within the life of a chain */
@@ -51,6 +54,9 @@ static inline bool lh_step_segment_has_result(const lh_step_segment *segment) {
 /* Column bounds are multiples of it, except the width itself. */
 #define LH_STEP_COLUMN_BLOCK      32u
 #define LH_STEP_COLUMN_SHARDS_MAX 16u
+
+/* How values of a result travel: wire_type.h. */
+typedef enum lh_wire_type { LH_WIRE_F32 = 0, LH_WIRE_F16 = 1, LH_WIRE_Q8 = 2 } lh_wire_type;
 
 /* The column shards of a result: shard i goes from the end of the one before it to column ends[i].
  * Ends ascend and are multiples of LH_STEP_COLUMN_BLOCK, but for the last one, which is the width.

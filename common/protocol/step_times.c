@@ -2,14 +2,15 @@
 #include "common/protocol/step_times.h"
 
 #include "common/base/crc32c.h"
-#include "common/protocol/little_endian.h"
+#include "common/base/little_endian.h"
 #include "common/protocol/step_frame.h"
 
 #include <string.h>
 
-#define HEAD_BYTES  60u /* before the name: numbers, and its length */
-#define SHARD_BYTES 32u
-#define BASE_US_MAX (1ull << 52) /* 142 years: sums of such times do not overflow */
+#define HEAD_BYTES   64u /* before the name: numbers, and its length */
+#define SHARD_BYTES  32u
+#define GATHER_BYTES 20u
+#define BASE_US_MAX  (1ull << 52) /* 142 years: sums of such times do not overflow */
 
 uint32_t lh_step_times_offset(uint64_t base_us, int64_t now_us) {
     uint64_t passed = (uint64_t)now_us - base_us;
@@ -22,18 +23,25 @@ static uint32_t listed(uint32_t count) {
     return count < LH_STEP_TIMES_SHARDS_MAX ? count : LH_STEP_TIMES_SHARDS_MAX;
 }
 
-size_t lh_step_times_bytes(const lh_step_times *times) {
-    return LH_STEP_FRAME_HEAD_BYTES + HEAD_BYTES + strlen(times->worker) +
-           ((size_t)listed(times->taken_count) + listed(times->given_count)) * SHARD_BYTES;
+static uint32_t listed_gathers(const lh_step_times *times) {
+    return times->gather_count < LH_STEP_TIMES_GATHERS_MAX ? times->gather_count
+                                                           : LH_STEP_TIMES_GATHERS_MAX;
 }
 
-/* The numbers before the name, and both kinds of shard, lie in memory as they go into a frame. */
+size_t lh_step_times_bytes(const lh_step_times *times) {
+    return LH_STEP_FRAME_HEAD_BYTES + HEAD_BYTES + strlen(times->worker) +
+           ((size_t)listed(times->taken_count) + listed(times->given_count)) * SHARD_BYTES +
+           (size_t)listed_gathers(times) * GATHER_BYTES;
+}
+
+/* The numbers before the name, shards and gathers lie in memory as they go into a frame. */
 #define NUMBERS_AT    offsetof(lh_step_times, base_us)
 #define NUMBERS_BYTES (HEAD_BYTES - sizeof(uint32_t))
-_Static_assert(offsetof(lh_step_times, given_count) + sizeof(uint32_t) - NUMBERS_AT ==
+_Static_assert(offsetof(lh_step_times, gather_count) + sizeof(uint32_t) - NUMBERS_AT ==
                        NUMBERS_BYTES &&
                    sizeof(lh_step_shard_taken) == SHARD_BYTES &&
-                   sizeof(lh_step_shard_given) == SHARD_BYTES,
+                   sizeof(lh_step_shard_given) == SHARD_BYTES &&
+                   sizeof(lh_step_gather) == GATHER_BYTES,
                "numbers are copied as they lie in memory");
 
 lh_status lh_step_times_encode(const lh_step_times *times, uint8_t *buffer, size_t capacity,
@@ -53,6 +61,7 @@ lh_status lh_step_times_encode(const lh_step_times *times, uint8_t *buffer, size
     lh_put_bytes(&writer, times->worker, name_bytes);
     lh_put_bytes(&writer, times->taken, listed(times->taken_count) * sizeof(times->taken[0]));
     lh_put_bytes(&writer, times->given, listed(times->given_count) * sizeof(times->given[0]));
+    lh_put_bytes(&writer, times->gathers, listed_gathers(times) * sizeof(times->gathers[0]));
     lh_step_frame_seal(buffer, LH_STEP_FRAME_TIMES, writer.length - LH_STEP_FRAME_HEAD_BYTES);
     *length = writer.length;
     return LH_OK;
@@ -97,13 +106,16 @@ static lh_status decode(const uint8_t *payload, size_t length, lh_step_times *ti
     lh_status status = get_head(&reader, times, error);
     if (status != LH_OK)
         return status;
-    size_t taken = listed(times->taken_count), given = listed(times->given_count);
-    if (lh_bytes_left(&reader) != (taken + given) * SHARD_BYTES) {
-        return lh_fail(error, LH_ERR_MALFORMED, "times of %s: %zu bytes for %zu shards",
-                       times->worker, lh_bytes_left(&reader), taken + given);
+    size_t taken = listed(times->taken_count), given = listed(times->given_count),
+           gathers = listed_gathers(times);
+    if (lh_bytes_left(&reader) != (taken + given) * SHARD_BYTES + gathers * GATHER_BYTES) {
+        return lh_fail(error, LH_ERR_MALFORMED,
+                       "times of %s: %zu bytes for %zu shards and %zu gathers", times->worker,
+                       lh_bytes_left(&reader), taken + given, gathers);
     }
     lh_get_bytes(&reader, times->taken, taken * sizeof(times->taken[0]));
     lh_get_bytes(&reader, times->given, given * sizeof(times->given[0]));
+    lh_get_bytes(&reader, times->gathers, gathers * sizeof(times->gathers[0]));
     return LH_OK;
 }
 

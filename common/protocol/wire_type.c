@@ -54,6 +54,15 @@ size_t lh_wire_bytes(lh_wire_type wire, uint32_t rows, uint32_t columns) {
     return (size_t)rows * columns * codec->value_bytes + (size_t)rows * blocks * codec->block_bytes;
 }
 
+void lh_wire_cut_rows(lh_wire_type wire, const uint8_t *packed, uint32_t rows, uint32_t columns,
+                      uint32_t first, uint32_t count, uint8_t *bytes) {
+    const lh_wire_codec *codec = codec_of(wire);
+    const size_t values = (size_t)columns * codec->value_bytes, /* of a row */
+        blocks = (size_t)((columns + LH_WIRE_BLOCK - 1) / LH_WIRE_BLOCK) * codec->block_bytes;
+    memcpy(bytes, packed + first * values, count * values);
+    memcpy(bytes + count * values, packed + rows * values + first * blocks, count * blocks);
+}
+
 /* The last block of a row, where the width cuts it short. */
 static bool encode_rest(const lh_wire_codec *codec, const float *values, uint32_t count,
                         uint8_t *bytes, uint8_t *block) {

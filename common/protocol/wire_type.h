@@ -25,6 +25,11 @@ size_t lh_wire_bytes(lh_wire_type wire, uint32_t rows, uint32_t columns);
 bool lh_wire_encode(lh_wire_type wire, const float *values, uint32_t rows, uint32_t columns,
                     uint8_t *bytes);
 
+/* What lh_wire_encode gives for rows [first, first + count) of a shard, of which packed[rows] is
+ * all that it gives. */
+void lh_wire_cut_rows(lh_wire_type wire, const uint8_t *packed, uint32_t rows, uint32_t columns,
+                      uint32_t first, uint32_t count, uint8_t *bytes);
+
 /* false: a value is not finite, or an exponent or a scale is over the type's greatest. values may
  * not overlap bytes. */
 bool lh_wire_decode(lh_wire_type wire, const uint8_t *bytes, uint32_t rows, uint32_t columns,

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "common/base/host_facts.h"
+#include "common/protocol/cached_layers.h"
 #include "common/protocol/measurements.h"
 #include "common/protocol/step_answer.h"
 
@@ -14,7 +15,6 @@
 #define LH_CONTROL_BODY_BYTES_MAX   65536u /* of a report, and of the answer to it */
 #define LH_ADDRESS_BYTES            272u   /* a DNS name of 253, a port, brackets */
 #define LH_REPORT_ERROR_BYTES       256u
-#define LH_MODEL_DIGEST_BYTES       65u
 
 typedef enum lh_worker_stage_state {
     LH_WORKER_IDLE, /* holds no assignment */
@@ -23,6 +23,10 @@ typedef enum lh_worker_stage_state {
     LH_WORKER_READY,
     LH_WORKER_FAILED
 } lh_worker_stage_state;
+
+/* Workers that compute one stage together. */
+#define LH_TEAM_MEMBERS_MAX  8u
+#define LH_TEAM_SECRET_BYTES 32u
 
 /* Of a hop that the next chain will need (CONTROL.md, "Trying a hop"). */
 typedef enum lh_hop_trial_state {
@@ -37,7 +41,24 @@ typedef struct lh_hop_trial_report {
     char next[LH_WORKER_NAME_BYTES];   /* where it leads; "": the gateway */
     char address[LH_ADDRESS_BYTES];    /* of that worker, as it was given; "": the gateway's */
     char error[LH_REPORT_ERROR_BYTES]; /* of FAILED */
+    lh_hop_profile hop; /* what was measured of it meanwhile; not present: nothing was said */
 } lh_hop_trial_report;
+
+/* A worker behind this one, to which it relays (PROTOCOL.md, "Through a relay"). */
+#define LH_RELAY_REACHES_MAX 32u
+#define LH_RELAY_ERROR_BYTES 128u
+
+typedef struct lh_relay_reach {
+    char name[LH_WORKER_NAME_BYTES];
+    lh_hop_profile hop;
+    char error[LH_RELAY_ERROR_BYTES]; /* why it is not reached; "": it is, or nothing failed yet */
+} lh_relay_reach;
+
+/* The same one, as the gateway tells a relay of it. */
+typedef struct lh_relayed_worker {
+    char name[LH_WORKER_NAME_BYTES], address[LH_ADDRESS_BYTES]; /* as the relay reaches it */
+    bool tls;
+} lh_relayed_worker;
 
 typedef struct lh_worker_report {
     char name[LH_WORKER_NAME_BYTES], site[LH_WORKER_NAME_BYTES];
@@ -48,6 +69,8 @@ typedef struct lh_worker_report {
     uint64_t instance;
     uint32_t threads;
     char tls_address[LH_ADDRESS_BYTES], plain_address[LH_ADDRESS_BYTES]; /* "": none */
+    /* where others connect that compute a stage with it; "": it computes with nobody */
+    char member_address[LH_ADDRESS_BYTES];
     uint64_t memory_bytes, kv_bytes;
     double slowdown; /* more than 1: it plays a slower machine, for a measurement */
     struct {
@@ -59,6 +82,7 @@ typedef struct lh_worker_report {
     struct {
         lh_worker_stage_state state;      /* LH_WORKER_IDLE: nothing was to be prepared */
         uint32_t first_layer, last_layer; /* the rest where it is not idle */
+        uint32_t team_epoch;              /* of those who would compute it together; 0: it alone */
         bool holds;                       /* loaded, too; else its weights are fetched, no more */
         uint64_t done_bytes, total_bytes;
         bool is_final; /* as above */
@@ -69,12 +93,21 @@ typedef struct lh_worker_report {
         uint32_t first_layer, last_layer;
         char model[LH_MODEL_DIGEST_BYTES]; /* of its header: SHA-256 in hex digits */
     } loaded;                              /* the stage in memory, whatever becomes of it */
+    /* on its disk, which need not be sent: of several models those that it knew last */
+    uint32_t cached_count;
+    lh_cached_layers cached[LH_CACHED_MODELS_MAX];
     lh_machine_speed speed;
     lh_compute_profile compute;
     lh_hop_profile next;
     char next_error[LH_REPORT_ERROR_BYTES]; /* why the next hop is not connected; "": it is, or
                                              * nothing has failed yet */
     lh_hop_trial_report trial;
+    lh_hop_trial_report surveyed; /* of a link that is measured for the gateway (CONTROL.md,
+                                   * "Surveys"); PROVEN: all has been measured that will be */
+    bool relays;          /* it speaks for workers of its site that nobody reaches from outside */
+    bool is_behind_relay; /* it is one of those */
+    uint32_t reach_count;
+    lh_relay_reach reaches[LH_RELAY_REACHES_MAX]; /* where it relays: to whom */
     struct {
         bool present;
         uint64_t pages_total, pages_free, page_bytes;

@@ -183,18 +183,29 @@ bool lh_ticket_open(lh_authenticator *authenticator, const char *authorization, 
     return is_valid;
 }
 
-void lh_ticket_close(lh_ticket *ticket, int64_t now_us) {
+void lh_ticket_leave(lh_ticket *ticket, int64_t now_us) {
     lh_authenticator *authenticator = ticket->authenticator;
-    client *owner = ticket->client;
-    if (!owner && !ticket->inside)
+    if (!ticket->inside && !ticket->taken)
         return;
     pthread_mutex_lock(&authenticator->mutex);
     if (ticket->inside)
         lh_retry_estimator_leave(&authenticator->retry_estimator, ticket->inside, now_us);
     if (ticket->taken)
-        lh_account_leave(&owner->account, now_us - ticket->taken_us);
-    assert(!owner || owner->tickets > 0);
-    if (owner && --owner->tickets == 0 && !owner->is_listed)
+        lh_account_leave(&ticket->client->account, now_us - ticket->taken_us);
+    pthread_mutex_unlock(&authenticator->mutex);
+    ticket->inside = 0;
+    ticket->taken = false;
+}
+
+void lh_ticket_close(lh_ticket *ticket, int64_t now_us) {
+    lh_authenticator *authenticator = ticket->authenticator;
+    client *owner = ticket->client;
+    lh_ticket_leave(ticket, now_us);
+    if (!owner)
+        return;
+    pthread_mutex_lock(&authenticator->mutex);
+    assert(owner->tickets > 0);
+    if (--owner->tickets == 0 && !owner->is_listed)
         drop_unlisted(authenticator);
     pthread_mutex_unlock(&authenticator->mutex);
     *ticket = (lh_ticket){0};

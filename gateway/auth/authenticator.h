@@ -47,6 +47,9 @@ size_t lh_authenticator_keys(lh_authenticator *authenticator);
  * key, or it has expired. */
 bool lh_ticket_open(lh_authenticator *authenticator, const char *authorization, int64_t unix_s,
                     lh_ticket *ticket);
+/* Nothing more will be computed for it: its place is free. Before the answer's last bytes leave, so
+ * that a client who then asks again at once is not one too many. */
+void lh_ticket_leave(lh_ticket *ticket, int64_t now_us);
 /* The request is over, however far it came: its account counts it as ended. A ticket that was never
  * opened (all zero) is allowed. */
 void lh_ticket_close(lh_ticket *ticket, int64_t now_us);

@@ -10,6 +10,7 @@
 #define BODY_BYTES_MAX     (64u << 20)
 #define CONNECT_TIMEOUT_MS 5000L
 #define ANSWER_TIMEOUT_MS  30000L
+#define POST_TIMEOUT_MS    600000L
 
 static size_t on_bytes(char *bytes, size_t size, size_t count, void *context) {
     lh_text_buffer *body = context;
@@ -34,17 +35,20 @@ static char *make_url(CURL *easy, const char *url, const char *path, const char 
     return whole;
 }
 
-static bool set_up(CURL *easy, const char *url, struct curl_slist *headers, lh_text_buffer *body,
-                   char *reason) {
+/* json: of a POST; NULL: it is a GET. */
+static bool set_up(CURL *easy, const char *url, struct curl_slist *headers, const char *json,
+                   lh_text_buffer *body, char *reason) {
     return curl_easy_setopt(easy, CURLOPT_URL, url) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https") == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers) == CURLE_OK &&
+           (!json || curl_easy_setopt(easy, CURLOPT_POSTFIELDS, json) == CURLE_OK) &&
            curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_bytes) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_WRITEDATA, body) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, reason) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_TIMEOUT_MS) == CURLE_OK &&
-           curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, ANSWER_TIMEOUT_MS) == CURLE_OK;
+           curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, json ? POST_TIMEOUT_MS : ANSWER_TIMEOUT_MS) ==
+               CURLE_OK;
 }
 
 static lh_status tell(CURLcode code, const char *url, const char *reason, lh_error *error) {
@@ -64,9 +68,10 @@ static lh_status tell(CURLcode code, const char *url, const char *reason, lh_err
 }
 
 static lh_status perform(CURL *easy, const char *url, char *whole, struct curl_slist *headers,
-                         long *http_status, lh_text_buffer *body, lh_error *error) {
+                         const char *json, long *http_status, lh_text_buffer *body,
+                         lh_error *error) {
     char reason[CURL_ERROR_SIZE] = "";
-    if (!whole || !set_up(easy, whole, headers, body, reason))
+    if (!whole || !set_up(easy, whole, headers, json, body, reason))
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for a request");
     CURLcode code = curl_easy_perform(easy);
     if (code != CURLE_OK)
@@ -75,25 +80,47 @@ static lh_status perform(CURL *easy, const char *url, char *whole, struct curl_s
     return LH_OK;
 }
 
-lh_status lh_api_fetch(const char *url, const char *path, const char *word, const char *key,
-                       long *http_status, lh_text_buffer *body, lh_error *error) {
+/* False: no memory; what there is of the list is the caller's all the same. */
+static bool add_header(struct curl_slist **headers, const char *line) {
+    struct curl_slist *longer = curl_slist_append(*headers, line);
+    *headers = longer ? longer : *headers;
+    return longer;
+}
+
+static bool add_headers(struct curl_slist **headers, const char *key, bool is_json) {
     char authorization[512] = "Authorization: Bearer ";
-    lh_status status = LH_ERR_NO_MEMORY;
+    strncat(authorization, key, sizeof authorization - strlen(authorization) - 1);
+    bool is_done = (!key[0] || add_header(headers, authorization)) &&
+                   (!is_json || add_header(headers, "Content-Type: application/json"));
+    explicit_bzero(authorization, sizeof authorization);
+    return is_done;
+}
+
+static lh_status request(const char *url, const char *path, const char *word, const char *json,
+                         const char *key, long *http_status, lh_text_buffer *body,
+                         lh_error *error) {
     if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for a request");
     CURL *easy = curl_easy_init();
-    strncat(authorization, key, sizeof authorization - strlen(authorization) - 1);
-    struct curl_slist *headers = key[0] ? curl_slist_append(NULL, authorization) : NULL;
-    explicit_bzero(authorization, sizeof authorization);
+    struct curl_slist *headers = NULL;
     char *whole = easy ? make_url(easy, url, path, word) : NULL;
-    if (easy && (headers || !key[0]))
-        status = perform(easy, url, whole, headers, http_status, body, error);
-    else
-        lh_fail(error, LH_ERR_NO_MEMORY, "no memory for a request");
+    lh_status status = easy && add_headers(&headers, key, json)
+                           ? perform(easy, url, whole, headers, json, http_status, body, error)
+                           : lh_fail(error, LH_ERR_NO_MEMORY, "no memory for a request");
     free(whole);
     curl_slist_free_all(headers);
     if (easy)
         curl_easy_cleanup(easy);
     curl_global_cleanup();
     return status;
+}
+
+lh_status lh_api_fetch(const char *url, const char *path, const char *word, const char *key,
+                       long *http_status, lh_text_buffer *body, lh_error *error) {
+    return request(url, path, word, NULL, key, http_status, body, error);
+}
+
+lh_status lh_api_post(const char *url, const char *path, const char *json, const char *key,
+                      long *http_status, lh_text_buffer *body, lh_error *error) {
+    return request(url, path, "", json, key, http_status, body, error);
 }

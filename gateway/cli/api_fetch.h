@@ -1,4 +1,4 @@
-/* One GET of a running gateway's API, for commands. Thread: one at a time. */
+/* One request to a running gateway's API, for commands. Thread: any, also several at once. */
 #pragma once
 
 #include "common/base/text_buffer.h"
@@ -9,3 +9,6 @@
  * connection; LH_ERR_TIMEOUT; LH_ERR_LIMIT: the answer is over 64 MiB; LH_ERR_NO_MEMORY. */
 lh_status lh_api_fetch(const char *url, const char *path, const char *word, const char *key,
                        long *http_status, lh_text_buffer *body, lh_error *error);
+/* The same for a POST of a JSON text; an answer may take ten minutes. */
+lh_status lh_api_post(const char *url, const char *path, const char *json, const char *key,
+                      long *http_status, lh_text_buffer *body, lh_error *error);

@@ -20,7 +20,7 @@ const lh_command lh_gateway_commands[LH_GATEWAY_COMMANDS] = {
      lh_doctor_command},
     {"trace", "REQUEST-ID", "where the time of a request went", &lh_trace_command_options,
      lh_trace_command},
-    {"plan", "", "which machines would form the best chain", &lh_plan_command_options,
+    {"plan", "[verify]", "which machines would form the best chain", &lh_plan_command_options,
      lh_plan_command},
     {"key", "NAME", "makes an API key", &lh_key_command_options, lh_key_command},
     {"token", "", "lets a machine join the fleet", &lh_token_command_options, lh_token_command},

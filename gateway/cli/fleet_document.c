@@ -10,5 +10,6 @@ void lh_fleet_document_reset(lh_fleet_document *document) {
     }
     free(document->chains);
     free(document->workers);
+    free(document->matrix);
     *document = (lh_fleet_document){0};
 }

@@ -7,6 +7,7 @@
 #include "common/base/host_facts.h"
 #include "common/base/name.h"
 #include "common/base/status.h"
+#include "common/protocol/worker_report.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -38,7 +39,10 @@ typedef struct lh_document_worker {
 
 typedef struct lh_document_stage {
     char worker[LH_NAME_BYTES], site[LH_NAME_BYTES], state[16];
+    char via[LH_NAME_BYTES];          /* the relay through which it is reached; "": directly */
     uint32_t first_layer, last_layer; /* [first, last) */
+    uint32_t member_count;            /* who compute it together with the worker */
+    char members[LH_TEAM_MEMBERS_MAX - 1][LH_NAME_BYTES];
     /* By the cost model, in milliseconds: a step of one row and of 64, and what drawing a token
      * adds. 0: not measured. */
     double row_ms, rows_64_ms, draw_ms;
@@ -56,6 +60,16 @@ typedef struct lh_document_link {
     double row_bytes, delay_ms, rate; /* rate: bytes_per_us that it reckons with */
 } lh_document_link;
 
+/* From one site to another, or between the machines of one. */
+typedef struct lh_document_way {
+    char from[LH_NAME_BYTES], to[LH_NAME_BYTES];
+    bool rate_is_bound;
+    double bytes_per_us;   /* 0: not known */
+    int64_t round_trip_us; /* 0: not known */
+    int64_t age_us;
+    char source[16]; /* "hop", "trial", "survey" */
+} lh_document_way;
+
 typedef struct lh_document_chain {
     char name[LH_NAME_BYTES], state[16];
     char reason[LH_DOCUMENT_TEXT_BYTES];
@@ -67,6 +81,11 @@ typedef struct lh_document_chain {
     lh_document_link *links;
     size_t stage_count, link_count;
     char next_cause[LH_DOCUMENT_TEXT_BYTES]; /* "": no other chain is being prepared */
+    struct {
+        char objective[16], unit[16];        /* "": nothing has been looked for */
+        double present, best;                /* 0: not known, or beyond the bound */
+        char stages[LH_DOCUMENT_TEXT_BYTES]; /* "desk 0-9 > rack 10-29"; cut to what fits */
+    } better;
     int64_t running, waiting;
 } lh_document_chain;
 
@@ -84,7 +103,8 @@ typedef struct lh_fleet_document {
     } gateway;
     lh_document_worker *workers;
     lh_document_chain *chains;
-    size_t worker_count, chain_count;
+    lh_document_way *matrix;
+    size_t worker_count, chain_count, way_count;
     int64_t running, waiting, stalled, tokens, finished, failed;
 } lh_fleet_document;
 

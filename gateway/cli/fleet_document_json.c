@@ -4,6 +4,7 @@
 #include "common/json/json_object.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,6 +12,7 @@
 #define WORKERS_MAX 1024u
 #define CHAINS_MAX  64u
 #define STAGES_MAX  128u
+#define WAYS_MAX    8192u
 
 static void copy_printable(char *text, size_t bytes, const char *from) {
     size_t used = 0;
@@ -82,13 +84,23 @@ static void read_worker(const json_t *object, lh_document_worker *worker) {
 
 /* ---- Chains ---- */
 
+static void read_members(const json_t *members, lh_document_stage *stage) {
+    size_t most = sizeof stage->members / sizeof stage->members[0];
+    for (size_t i = 0; i < json_array_size(members) && i < most; i++) {
+        const char *name = json_string_value(json_array_get(members, i));
+        snprintf(stage->members[stage->member_count++], LH_NAME_BYTES, "%s", name ? name : "?");
+    }
+}
+
 static void read_stage(const json_t *object, const json_t *cost, const json_t *kv,
                        lh_document_stage *stage) {
     COPY(stage->worker, object, "worker");
     COPY(stage->site, object, "site");
     COPY(stage->state, object, "state");
+    COPY(stage->via, object, "via");
     stage->first_layer = count_of(object, "first_layer");
     stage->last_layer = count_of(object, "last_layer");
+    read_members(json_object_get(object, "members"), stage);
     stage->row_ms = number_of(cost, "row_ms");
     stage->rows_64_ms = number_of(cost, "rows_64_ms");
     stage->draw_ms = number_of(cost, "draw_ms");
@@ -110,6 +122,16 @@ static void read_link(const json_t *object, const json_t *cost, lh_document_link
     link->row_bytes = number_of(cost, "row_bytes");
     link->delay_ms = number_of(cost, "delay_ms");
     link->rate = number_of(cost, "bytes_per_us");
+}
+
+static void read_way(const json_t *object, lh_document_way *way) {
+    COPY(way->from, object, "from");
+    COPY(way->to, object, "to");
+    COPY(way->source, object, "source");
+    way->rate_is_bound = is_true(object, "bytes_per_us_is_bound");
+    way->bytes_per_us = number_of(object, "bytes_per_us");
+    way->round_trip_us = integer_of(object, "round_trip_us");
+    way->age_us = integer_of(object, "age_us");
 }
 
 static lh_status no_memory(lh_error *error) {
@@ -138,6 +160,23 @@ static const json_t *costs_of(const json_t *chain) {
     return state && strcmp(state, "ready") == 0 ? json_object_get(chain, "overlap") : NULL;
 }
 
+/* What would be the best chain, where it is looked for. */
+static void read_better(const json_t *better, lh_document_chain *chain) {
+    const json_t *stages = json_object_get(better, "stages");
+    COPY(chain->better.objective, better, "objective");
+    COPY(chain->better.unit, better, "unit");
+    chain->better.present = number_of(better, "present");
+    chain->better.best = number_of(better, "best");
+    size_t used = 0, bytes = sizeof chain->better.stages;
+    for (size_t i = 0; i < json_array_size(stages) && used < bytes; i++) {
+        char worker[LH_NAME_BYTES], layers[16];
+        COPY(worker, json_array_get(stages, i), "worker");
+        COPY(layers, json_array_get(stages, i), "layers");
+        used += (size_t)snprintf(chain->better.stages + used, bytes - used, "%s%s %s",
+                                 i ? " > " : "", worker, layers);
+    }
+}
+
 static lh_status read_chain(const json_t *object, lh_document_chain *chain, lh_error *error) {
     const json_t *overlap = costs_of(object), *queue = json_object_get(object, "queue"),
                  *stages = json_object_get(object, "stages"),
@@ -147,6 +186,7 @@ static lh_status read_chain(const json_t *object, lh_document_chain *chain, lh_e
     COPY(chain->reason, object, "reason");
     COPY(chain->lacks, overlap, "lacks");
     COPY(chain->next_cause, json_object_get(object, "next"), "cause");
+    read_better(json_object_get(object, "better"), chain);
     chain->epoch = integer_of(object, "epoch");
     chain->is_measured = json_array_size(json_object_get(overlap, "stages")) > 0;
     chain->token_ms = number_of(overlap, "token_ms");
@@ -193,7 +233,8 @@ static void read_queue(const json_t *queue, lh_fleet_document *document) {
 
 static lh_status read_lists(const json_t *root, lh_fleet_document *document, lh_error *error) {
     const json_t *workers = json_object_get(root, "workers"),
-                 *chains = json_object_get(root, "chains");
+                 *chains = json_object_get(root, "chains"),
+                 *matrix = json_object_get(root, "matrix");
     void *array;
     lh_status status = make_room(workers, WORKERS_MAX, sizeof *document->workers, &array,
                                  &document->worker_count, error);
@@ -207,6 +248,13 @@ static lh_status read_lists(const json_t *root, lh_fleet_document *document, lh_
     document->chains = array;
     for (size_t i = 0; status == LH_OK && i < document->chain_count; i++)
         status = read_chain(json_array_get(chains, i), &document->chains[i], error);
+    if (status != LH_OK)
+        return status;
+    status =
+        make_room(matrix, WAYS_MAX, sizeof *document->matrix, &array, &document->way_count, error);
+    document->matrix = array;
+    for (size_t i = 0; i < document->way_count; i++)
+        read_way(json_array_get(matrix, i), &document->matrix[i]);
     return status;
 }
 

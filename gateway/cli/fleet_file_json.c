@@ -7,13 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BYTES_MAX   (INT64_C(1) << 50)
-#define MBPS_MAX    8e6 /* a terabyte in a second */
-#define MBPS_MIN    0.001
-#define MS_MAX      1e6
-#define US_MAX      1e9
-#define LINKS_MAX   (LH_MAP_SITES_MAX * LH_MAP_SITES_MAX)
-#define LAYERS_TEXT 16
+#define BYTES_MAX     (INT64_C(1) << 50)
+#define MBPS_MAX      8e6 /* a terabyte in a second */
+#define MBPS_MIN      0.001
+#define MS_MAX        1e6
+#define US_MAX        1e9
+#define LINKS_MAX     (LH_MAP_SITES_MAX * LH_MAP_SITES_MAX)
+#define LAYERS_TEXT   16
+#define POSITIONS_MAX (1 << 30)
 
 /* A megabit in a second is an eighth of a byte in a microsecond. */
 static lh_map_link link_of(double mbps, double round_trip_ms) {
@@ -51,6 +52,24 @@ static lh_map_layers read_layers(const lh_json_reader *in, const char *field, ui
     return parsed;
 }
 
+/* "0-9,20-31". */
+static void read_layer_set(const lh_json_reader *in, const char *field, uint32_t layers,
+                           lh_map_layer_set *set) {
+    char text[LH_MAP_LAYERS_MAX * 8];
+    lh_map_layers run;
+    lh_json_read_line(in, field, text, sizeof text);
+    char *rest = NULL;
+    for (char *part = lh_json_is_good(in) ? strtok_r(text, ",", &rest) : NULL; part;
+         part = strtok_r(NULL, ",", &rest)) {
+        if (!lh_fleet_file_parse_layers(part, layers, &run)) {
+            lh_json_refuse(in, field, "layers of the model like \"0-9,20-31\" (it has 0-%u)",
+                           layers - 1);
+            return;
+        }
+        lh_map_layer_set_add(set, run);
+    }
+}
+
 /* ---- Parts ---- */
 
 static double read_or(const lh_json_reader *in, const char *field, double least, double most,
@@ -74,6 +93,21 @@ static void read_layer_bytes(const lh_json_reader *in, lh_map_layers layers, lh_
     }
 }
 
+/* Positions of one sequence, and of a page for each other one. */
+static void read_kv(const lh_json_reader *model, lh_kv_need *kv) {
+    lh_json_reader in;
+    if (!lh_json_is_there(model, "kv") || !lh_json_read_object(model, "kv", false, &in))
+        return;
+    kv->position_bytes = (uint64_t)lh_json_read_integer(&in, "position_bytes", 1, UINT32_MAX);
+    kv->heads = lh_json_is_present(&in, "heads")
+                    ? (uint32_t)lh_json_read_integer(&in, "heads", 0, UINT16_MAX)
+                    : 0;
+    kv->pages = lh_json_is_present(&in, "positions")
+                    ? lh_kv_need_pages(
+                          (uint32_t)lh_json_read_integer(&in, "positions", 0, POSITIONS_MAX), 1)
+                    : 0;
+}
+
 static void read_model(const lh_json_reader *root, lh_map_model *model) {
     lh_json_reader in;
     if (!lh_json_read_object(root, "model", false, &in))
@@ -85,6 +119,11 @@ static void read_model(const lh_json_reader *root, lh_map_model *model) {
     read_layer_bytes(&in, (lh_map_layers){0, model->layers}, model);
     model->embedding_bytes = read_bytes(&in, "embedding_bytes", 0);
     model->head_bytes = read_bytes(&in, "head_bytes", 0);
+    model->gather_row_bytes = read_bytes(&in, "gather_row_bytes", 0);
+    if (lh_json_is_present(&in, "gathers"))
+        model->layer_gathers =
+            (uint32_t)lh_json_read_integer(&in, "gathers", 1, LH_LAYER_GATHERS_MAX);
+    read_kv(&in, &model->kv);
     size_t count = lh_json_is_present(&in, "others")
                        ? lh_json_read_array(&in, "others", LH_MAP_LAYERS_MAX)
                        : 0;
@@ -150,6 +189,14 @@ static void read_times(const lh_json_reader *in, lh_map_machine *machine) {
     machine->point_count = (uint32_t)count;
 }
 
+/* Times beside those of rows. */
+static void read_others(const lh_json_reader *in, lh_map_machine *machine) {
+    machine->step_us = read_or(in, "step_us", 0, US_MAX, 0);
+    machine->attention_us = read_or(in, "attention_us", 0, US_MAX, 0);
+    machine->draw_us = read_or(in, "draw_us", 0, US_MAX, 0);
+    machine->draw_more_us = read_or(in, "draw_more_us", 0, US_MAX, 0);
+}
+
 static void read_machine(const lh_json_reader *in, const lh_fleet_map *map,
                          lh_map_machine *machine) {
     lh_json_reader speed;
@@ -157,6 +204,7 @@ static void read_machine(const lh_json_reader *in, const lh_fleet_map *map,
     lh_json_read_name(in, "name", machine->name);
     machine->site = read_site(in, "site", map);
     machine->memory_bytes = (uint64_t)lh_json_read_integer(in, "memory_bytes", 0, BYTES_MAX);
+    machine->kv_bytes = read_bytes(in, "kv_bytes", 0);
     if (lh_json_is_present(in, "times"))
         read_times(in, machine);
     else if (lh_json_read_object(in, "speed", false, &speed)) {
@@ -164,10 +212,12 @@ static void read_machine(const lh_json_reader *in, const lh_fleet_map *map,
                                            lh_json_read_number(&speed, "token_us", 1e-6, US_MAX)};
         lh_map_machine_set_speed(machine, &measured);
     }
-    machine->step_us = read_or(in, "step_us", 0, US_MAX, 0);
-    machine->attention_us = read_or(in, "attention_us", 0, US_MAX, 0);
+    read_others(in, machine);
+    machine->can_join = lh_json_is_present(in, "can_join") && lh_json_read_bool(in, "can_join");
     if (lh_json_is_there(in, "held"))
         machine->held = read_layers(in, "held", map->model.layers);
+    if (lh_json_is_there(in, "cached"))
+        read_layer_set(in, "cached", map->model.layers, &machine->cached);
 }
 
 /* "a" is a1, a2 ... where there are several of it. */
@@ -207,6 +257,46 @@ static lh_status read_machines(const lh_json_reader *root, lh_fleet_map *map, lh
     return LH_OK;
 }
 
+/* ---- Teams ---- */
+
+static void read_members(const lh_json_reader *in, const lh_fleet_map *map, lh_team *team) {
+    size_t count = lh_json_read_array(in, "members", LH_TEAM_MEMBERS_MAX);
+    for (size_t i = 0; i < count && lh_json_is_good(in); i++) {
+        char name[LH_NAME_BYTES];
+        lh_json_element_name(in, "members", i, name);
+        uint32_t machine = lh_fleet_map_find_machine(map, name);
+        if (lh_json_is_good(in) && machine == UINT32_MAX)
+            lh_json_refuse(in, "members", "names of machines");
+        team->members[team->count++] = machine;
+    }
+}
+
+static void read_team(const lh_json_reader *in, const lh_fleet_map *map, lh_map_team *known) {
+    *known = (lh_map_team){0};
+    read_members(in, map, &known->team);
+    known->stands = lh_json_is_present(in, "stands") && lh_json_read_bool(in, "stands");
+    if (!lh_json_is_present(in, "times"))
+        return;
+    read_times(in, &known->measured);
+    read_others(in, &known->measured);
+}
+
+static lh_status read_teams(const lh_json_reader *root, lh_fleet_map *map, lh_error *error) {
+    size_t count =
+        lh_json_is_present(root, "teams") ? lh_json_read_array(root, "teams", LH_MAP_TEAMS_MAX) : 0;
+    if (count == 0)
+        return LH_OK;
+    lh_map_team *grown = reallocarray(map->teams, map->team_count + count, sizeof *grown);
+    if (!grown)
+        return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for %zu teams", count);
+    map->teams = grown;
+    for (size_t i = 0; i < count && lh_json_is_good(root); i++) {
+        lh_json_reader in = lh_json_element(root, "teams", i);
+        read_team(&in, map, &grown[map->team_count++]);
+    }
+    return LH_OK;
+}
+
 /* ---- All ---- */
 
 lh_status lh_fleet_file_parse(const char *name, const char *bytes, size_t length, bool is_more,
@@ -225,12 +315,16 @@ lh_status lh_fleet_file_parse(const char *name, const char *bytes, size_t length
     read_links(&root, map);
     if (lh_json_is_good(&root))
         status = read_machines(&root, map, error);
+    if (status == LH_OK && lh_json_is_good(&root))
+        status = read_teams(&root, map, error);
     lh_status read = lh_json_document_close(&document);
     return status == LH_OK ? read : status;
 }
 
 void lh_fleet_file_reset(lh_fleet_map *map) {
+    free(map->teams);
     free(map->machines);
+    map->teams = NULL;
     map->machines = NULL;
-    map->machine_count = 0;
+    map->team_count = map->machine_count = 0;
 }

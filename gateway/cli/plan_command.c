@@ -3,9 +3,13 @@
 
 #include "common/base/commands.h"
 #include "common/base/terminal.h"
+#include "gateway/cli/api_options.h"
+#include "gateway/cli/fleet_fetch.h"
 #include "gateway/cli/fleet_file_json.h"
 #include "gateway/cli/plan_page.h"
+#include "gateway/cli/plan_verify.h"
 #include "gateway/plan/layout_deal.h"
+#include "gateway/plan/team_policy.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -15,15 +19,23 @@
 #define WIDTH_DEFAULT 100u
 
 typedef struct plan_settings {
-    const char *fleet, *with, *objective, *pin, *without, *wire;
-    int64_t prompt_tokens, position, sequences, token_ms_max, replicas;
+    const char *fleet, *url, *api_key_file, *save, *with, *objective, *pin, *without, *wire;
+    const char *tensor_parallel;
+    int64_t prompt_tokens, position, sequences, token_ms_max, replicas, requests, answer_tokens;
+    int64_t context;
 } plan_settings;
 
 #define AT(field) offsetof(plan_settings, field)
 
 static const lh_option options[] = {
-    {"fleet", LH_OPTION_TEXT, AT(fleet), NULL, "FILE.json", 0, 0, NULL,
-     "the machines, sites, links and the model; docs/OPERATING.md has its format"},
+    {"fleet", LH_OPTION_TEXT, AT(fleet), "", "FILE.json", 0, 0, NULL,
+     "the machines, sites, links and the model; docs/OPERATING.md has its format. Default: those "
+     "of "
+     "a running gateway, as they have been measured"},
+    LH_OPTION_API_URL(plan_settings, url),
+    LH_OPTION_ADMIN_KEY_FILE(plan_settings, api_key_file),
+    {"save", LH_OPTION_TEXT, AT(save), "", "FILE.json", 0, 0, NULL,
+     "write what the running gateway has measured to this file, which --fleet reads"},
     {"with", LH_OPTION_TEXT, AT(with), "", "FILE.json", 0, 0, NULL,
      "further sites, links and machines, as if they were in that file: what would they bring?"},
     {"objective", LH_OPTION_CHOICE, AT(objective), "tpot", NULL, 0, 0, "ttft|tpot|throughput",
@@ -37,21 +49,34 @@ static const lh_option options[] = {
      "length of a prompt"},
     {"position", LH_OPTION_NUMBER, AT(position), "1024", "COUNT", 0, 10000000, NULL,
      "how many tokens stand before those that are made"},
+    {"context", LH_OPTION_NUMBER, AT(context), "0", "POSITIONS", 0, 1 << 24, NULL,
+     "of one sequence: every stage is to have room for its keys and values, and for a page of each "
+     "other one of --sequences; 0: the room that the gateway or the file asks for"},
     {"sequences", LH_OPTION_NUMBER, AT(sequences), "8", "COUNT", 1, 4096, NULL,
      "how many answers are made at once, for throughput"},
     {"token-ms-max", LH_OPTION_NUMBER, AT(token_ms_max), "0", "MS", 0, 3600000, NULL,
      "with --objective throughput: no token of an answer may take longer; 0: no bound"},
     {"replicas", LH_OPTION_NUMBER, AT(replicas), "1", "COUNT", 1, LH_DEAL_REPLICAS_MAX, NULL,
      "chains of the model beside each other; fewer where there is no memory for so many"},
+    {"tensor-parallel", LH_OPTION_CHOICE, AT(tensor_parallel), "auto", NULL, 0, 0,
+     LH_TEAM_POLICY_CHOICES,
+     "how many machines of a site compute each layer together, of those that may: auto: as many "
+     "as are best for the objective"},
     {"wire", LH_OPTION_CHOICE, AT(wire), "f32", NULL, 0, 0, "f32|f16|q8",
      "the numbers on the wire between workers"},
+    {"requests", LH_OPTION_NUMBER, AT(requests), "5", "COUNT", 1, 1000, NULL,
+     "verify: how many requests are made one after the other; then --sequences at once"},
+    {"answer-tokens", LH_OPTION_NUMBER, AT(answer_tokens), "64", "COUNT", 2, 100000, NULL,
+     "verify: how many tokens each one asks for"},
 };
 
 const lh_option_table lh_plan_command_options = {
     .program = "longhaul-gateway plan",
-    .summary = "says which of a file's machines would form the best chain, with which layers and "
-               "how fast, and why the others would not be used; status 0 if there is a plan, 1 if "
-               "not",
+    .summary =
+        "says which machines of a running fleet, or of a file, would form the best chain, with "
+        "which layers and how fast, and why the others would not be used; status 0 if there "
+        "is a plan, 1 if not. verify: what the chain of the running fleet was predicted to take, "
+        "beside what requests to it take",
     .options = options,
     .count = sizeof options / sizeof options[0],
 };
@@ -147,10 +172,39 @@ static lh_status pin(lh_fleet_map *map, const char *list, lh_error *error) {
     return status;
 }
 
+static lh_status write_file(const char *path, const lh_text_buffer *text, lh_error *error) {
+    FILE *file = fopen(path, "we");
+    bool is_written = file && fwrite(text->bytes, 1, text->length, file) == text->length;
+    if (file)
+        is_written &= fclose(file) == 0;
+    return is_written ? LH_OK : lh_fail(error, LH_ERR_IO, "%s: %s", path, strerror(errno));
+}
+
+static lh_status ask_gateway(const plan_settings *settings, lh_fleet_map *map, lh_error *error) {
+    lh_text_buffer body = {0};
+    lh_status status = lh_fleet_fetch_map(settings->url, settings->api_key_file, &body, error);
+    if (status == LH_OK && settings->save[0])
+        status = write_file(settings->save, &body, error);
+    if (status == LH_OK)
+        status = lh_fleet_file_parse(settings->url, body.bytes, body.length, false, map, error);
+    if (status == LH_OK && map->machine_count == 0)
+        status = lh_fail(error, LH_ERR_UNAVAILABLE,
+                         "%.120s: no stage has measured anything yet; see longhaul-gateway status",
+                         settings->url);
+    lh_text_buffer_reset(&body);
+    return status;
+}
+
 static lh_status load(const plan_settings *settings, lh_fleet_map *map, lh_error *error) {
-    lh_status status = read_map(settings->fleet, false, map, error);
+    if (settings->fleet[0] && settings->save[0])
+        return lh_fail(error, LH_ERR_INVALID, "--save goes without --fleet: it writes such a file");
+    lh_status status = settings->fleet[0] ? read_map(settings->fleet, false, map, error)
+                                          : ask_gateway(settings, map, error);
     if (status == LH_OK && settings->with[0])
         status = read_map(settings->with, true, map, error);
+    if (status == LH_OK && settings->context > 0)
+        map->model.kv.pages =
+            lh_kv_need_pages((uint32_t)settings->context, (uint32_t)settings->sequences);
     if (status == LH_OK)
         status = exclude(map, settings->without, error);
     if (status == LH_OK)
@@ -165,8 +219,8 @@ static lh_status print(const lh_plan_page *page, lh_error *error) {
     lh_status status = lh_plan_page_render(page, lh_terminal_width(WIDTH_DEFAULT), &text);
     if (status != LH_OK)
         status = lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the plan's page");
-    else if (fwrite(text.bytes, 1, text.length, stdout) != text.length || fflush(stdout) != 0)
-        status = lh_fail(error, LH_ERR_IO, "the plan could not be written");
+    else
+        status = lh_text_buffer_print(&text, error);
     lh_text_buffer_reset(&text);
     return status;
 }
@@ -183,8 +237,10 @@ static lh_aim aim_of(const plan_settings *settings) {
 
 /* What does not belong on a stack. */
 typedef struct work {
-    lh_fleet_map map;
+    lh_fleet_map map; /* of machines alone */
+    lh_team_map *teams;
     lh_layout_deal deal;
+    lh_layout_plan plan;
     lh_cost_chain costs;
     lh_idle_reason *idle;
     uint32_t *replica_of; /* [map.machine_count] */
@@ -197,35 +253,52 @@ static void show_only(work *w, uint32_t replica) {
             w->map.machines[m].is_excluded = w->replica_of[m] != replica;
 }
 
-static lh_status show(const lh_aim *aim, uint32_t replica, work *w, lh_error *error) {
-    bool has_others = w->deal.replicas > 1;
-    const lh_layout_plan *made = &w->deal.plans[replica];
-    lh_plan_page page = {.map = &w->map,
+static lh_status show(const lh_aim *aim, const lh_fleet_map *alone, uint32_t replica, work *w,
+                      lh_error *error) {
+    const lh_fleet_map *map = &w->teams->map;
+    lh_plan_page page = {.alone = alone,
+                         .teams = w->teams,
+                         .map = map,
                          .aim = aim,
-                         .plan = made,
+                         .plan = &w->plan,
                          .idle = w->idle,
                          .costs = &w->costs,
                          .sequences = aim->sequences_max,
-                         .replica_of = has_others ? w->replica_of : NULL,
+                         .replica_of = w->deal.replicas > 1 ? w->replica_of : NULL,
                          .replica = replica};
-    if (has_others) {
-        show_only(w, replica);
-        printf("%schain %u of %u\n\n", replica ? "\n" : "", replica + 1, w->deal.replicas);
-    }
-    lh_status status = lh_idle_reasons_find(&w->map, aim, made, w->idle, error);
-    lh_layout_costs(&made->layout, &w->map, aim->wire, &w->costs);
+    lh_status status = lh_idle_reasons_find(map, aim, &w->plan, w->idle, error);
+    lh_layout_costs(&w->plan.layout, map, aim->wire, &w->costs);
     if (status == LH_OK)
         status = lh_plan_page_predict(&page, error);
     return status == LH_OK ? print(&page, error) : status;
 }
 
-static lh_status plan_all(const plan_settings *settings, const lh_aim *aim, work *w,
-                          lh_error *error) {
-    if (settings->replicas > 1)
-        return lh_layout_deal_make(&w->map, aim, (uint32_t)settings->replicas, w->replica_of,
-                                   &w->deal, error);
+/* One chain, of the machines that are its. */
+static lh_status plan_chain(const plan_settings *settings, const lh_aim *aim, uint32_t replica,
+                            work *w, lh_error *error) {
+    const lh_team_policy policy = lh_team_policy_parse(settings->tensor_parallel);
+    lh_team_sizes sizes;
+    if (w->deal.replicas > 1) {
+        show_only(w, replica);
+        printf("%schain %u of %u\n\n", replica ? "\n" : "", replica + 1, w->deal.replicas);
+    }
+    lh_status status = lh_team_policy_choose(&policy, &w->map, aim, &sizes, error);
+    if (status == LH_OK)
+        status = lh_team_map_create(&w->map, &sizes, &w->teams, error);
+    if (status == LH_OK)
+        status = lh_layout_search(&w->teams->map, aim, &w->plan, error);
+    if (status == LH_OK)
+        status = show(aim, &w->map, replica, w, error);
+    lh_team_map_destroy(w->teams);
+    w->teams = NULL;
+    return status;
+}
+
+static lh_status deal(const plan_settings *settings, const lh_aim *aim, work *w, lh_error *error) {
     w->deal.replicas = 1;
-    return lh_layout_search(&w->map, aim, &w->deal.plans[0], error);
+    return settings->replicas > 1 ? lh_layout_deal_make(&w->map, aim, (uint32_t)settings->replicas,
+                                                        w->replica_of, &w->deal, error)
+                                  : LH_OK;
 }
 
 static lh_status plan(const plan_settings *settings, work *w, lh_error *error) {
@@ -237,21 +310,49 @@ static lh_status plan(const plan_settings *settings, work *w, lh_error *error) {
     w->replica_of = calloc(w->map.machine_count, sizeof *w->replica_of);
     if (!w->idle || !w->replica_of)
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the plan's page");
-    status = plan_all(settings, &aim, w, error);
+    status = deal(settings, &aim, w, error);
     for (uint32_t r = 0; r < w->deal.replicas && status == LH_OK; r++)
-        status = show(&aim, r, w, error);
+        status = plan_chain(settings, &aim, r, w, error);
     return status;
+}
+
+/* Predicted beside measured. */
+static lh_status verify(const plan_settings *settings, work *w, lh_error *error) {
+    const lh_verify_options asked = {.url = settings->url,
+                                     .api_key_file = settings->api_key_file,
+                                     .prompt_tokens = (uint32_t)settings->prompt_tokens,
+                                     .answer_tokens = (uint32_t)settings->answer_tokens,
+                                     .requests = (uint32_t)settings->requests,
+                                     .sequences = (uint32_t)settings->sequences};
+    if (settings->fleet[0])
+        return lh_fail(error, LH_ERR_INVALID,
+                       "plan verify asks a running gateway: it takes no --fleet");
+    lh_status status = load(settings, &w->map, error);
+    return status == LH_OK
+               ? lh_plan_verify(&asked, &w->map, lh_terminal_width(WIDTH_DEFAULT), error)
+               : status;
+}
+
+/* Whether the first word behind "plan" is "verify", which is taken out. */
+static bool take_verify(int *argc, char **argv) {
+    if (*argc < 3 || strcmp(argv[2], "verify") != 0)
+        return false;
+    memmove(argv + 2, argv + 3, (size_t)(*argc - 3) * sizeof *argv);
+    --*argc;
+    return true;
 }
 
 int lh_plan_command(int argc, char **argv) {
     plan_settings settings;
     lh_error error = {0};
     int code;
+    bool verifies = take_verify(&argc, argv);
     if (!lh_command_take_flags(&lh_plan_command_options, argc - 1, argv + 1, &settings, &code))
         return code;
     work *w = calloc(1, sizeof *w);
-    lh_status status =
-        w ? plan(&settings, w, &error) : lh_fail(&error, LH_ERR_NO_MEMORY, "no memory to plan");
+    lh_status status = !w         ? lh_fail(&error, LH_ERR_NO_MEMORY, "no memory to plan")
+                       : verifies ? verify(&settings, w, &error)
+                                  : plan(&settings, w, &error);
     if (w) {
         free(w->replica_of);
         free(w->idle);

@@ -1,6 +1,7 @@
 /* Stages, figures, the bound, and those that are left out. */
 #include "gateway/cli/plan_page.h"
 
+#include "gateway/cli/plan_teams.h"
 #include "gateway/cost/decode_groups.h"
 #include "gateway/cost/overlap_plan.h"
 #include "gateway/cost/pipeline_depth.h"
@@ -46,6 +47,12 @@ static double hop_ms(const lh_cost_hop *hop, bool is_inner) {
     return (hop->delay_us + bytes / hop->bytes_per_us) / 1000;
 }
 
+static void put_name(lh_text_page *text, const lh_plan_page *page, uint32_t machine) {
+    char name[LH_PLAN_TEAM_NAME_BYTES];
+    lh_plan_team_name(page->teams, machine, name);
+    lh_text_page_put_cell(text, 20, name);
+}
+
 static void put_stage(lh_text_page *text, const lh_plan_page *page, uint32_t s) {
     const lh_layout_stage *stage = &page->plan->layout.stages[s];
     const lh_map_machine *machine = &page->map->machines[stage->machine];
@@ -55,7 +62,7 @@ static void put_stage(lh_text_page *text, const lh_plan_page *page, uint32_t s) 
     bool is_last = s + 1 == page->plan->layout.stage_count;
     double row_us = lh_cost_stage_us(costs, page->aim->position, 1) + costs->step_us +
                     (is_last ? costs->draw_us : 0);
-    lh_text_page_put_cell(text, 20, machine->name);
+    put_name(text, page, stage->machine);
     lh_text_page_put_cell(text, 14, page->map->sites[machine->site]);
     lh_text_page_put(text, "%4u-%-4u %8.0f %8.0f %8.2f %8.2f", stage->layers.first,
                      stage->layers.last - 1, (double)bytes / MIB, (double)moved / MIB,
@@ -76,10 +83,46 @@ static void put_stages(lh_text_page *text, const lh_plan_page *page) {
     lh_text_page_break(text);
 }
 
-static void put_figures(lh_text_page *text, const lh_plan_page *page) {
-    uint64_t moved = 0;
+/* "w1 holds 12 layers with the keys and values of 4096 tokens": the room there is, which all
+ * sequences share; and whether it is what keeps further layers away. */
+static void put_room(lh_text_page *text, const lh_plan_page *page, uint32_t s) {
+    const lh_layout_stage *stage = &page->plan->layout.stages[s];
+    const lh_map_machine *machine = &page->map->machines[stage->machine];
+    const uint32_t layers = stage->layers.last - stage->layers.first,
+                   pages = lh_kv_need_room(&page->plan->kv, machine->kv_bytes, layers);
+    char name[LH_PLAN_TEAM_NAME_BYTES];
+    if (pages == UINT32_MAX)
+        return;
+    lh_plan_team_name(page->teams, stage->machine, name);
+    lh_text_page_put(text, "%s holds %u layers with the keys and values of %llu tokens%s", name,
+                     layers, (unsigned long long)pages * LH_KV_NEED_PAGE,
+                     layers == lh_kv_need_layers_max(&page->plan->kv, machine->kv_bytes)
+                         ? ": no more than these"
+                         : "");
+    lh_text_page_break(text);
+}
+
+/* What is known of it. */
+static void put_rooms(lh_text_page *text, const lh_plan_page *page) {
+    const lh_kv_need *wanted = &page->map->model.kv, *met = &page->plan->kv;
+    if (lh_layout_kv_pages(page->map, &page->plan->layout) == UINT32_MAX)
+        return;
     for (uint32_t s = 0; s < page->plan->layout.stage_count; s++)
+        put_room(text, page, s);
+    if (met->pages < wanted->pages) {
+        lh_text_page_put(text, "no layout has room for those of %llu, which are asked for",
+                         (unsigned long long)wanted->pages * LH_KV_NEED_PAGE);
+        lh_text_page_break(text);
+    }
+    lh_text_page_break(text);
+}
+
+static void put_figures(lh_text_page *text, const lh_plan_page *page) {
+    uint64_t moved = 0, loaded = 0;
+    for (uint32_t s = 0; s < page->plan->layout.stage_count; s++) {
         moved += lh_layout_moved_bytes(page->map, &page->plan->layout.stages[s]);
+        loaded += lh_layout_loaded_bytes(page->map, &page->plan->layout.stages[s]);
+    }
     lh_text_page_put(text, "first token     %10.1f ms  of a prompt of %u tokens (cut %s)",
                      page->first_token_us / 1000, page->aim->prompt_rows, page->cut);
     lh_text_page_break(text);
@@ -92,7 +135,8 @@ static void put_figures(lh_text_page *text, const lh_plan_page *page) {
                      page->sequences * 1e6 / page->period_us, page->sequences, page->groups,
                      page->period_us / 1000);
     lh_text_page_break(text);
-    lh_text_page_put(text, "to be sent      %10.0f MiB of weights", (double)moved / MIB);
+    lh_text_page_put(text, "to be sent      %10.0f MiB of weights, %.0f MiB to be loaded",
+                     (double)moved / MIB, (double)loaded / MIB);
     lh_text_page_break(text);
 }
 
@@ -129,7 +173,7 @@ static void put_bound(lh_text_page *text, const lh_plan_page *page) {
 static void put_idle(lh_text_page *text, const lh_plan_page *page, uint32_t m) {
     const lh_idle_reason *idle = &page->idle[m];
     char with[32], without[32];
-    lh_text_page_put_cell(text, 20, page->map->machines[m].name);
+    put_name(text, page, m);
     switch (idle->cause) {
     case LH_IDLE_EXCLUDED:
         lh_text_page_put(text, "is left out by --without");
@@ -137,6 +181,14 @@ static void put_idle(lh_text_page *text, const lh_plan_page *page, uint32_t m) {
     case LH_IDLE_MEMORY:
         lh_text_page_put(text, "offers %.0f MiB, and a layer takes %.0f",
                          (double)page->map->machines[m].memory_bytes / MIB,
+                         (double)idle->needed_bytes / MIB);
+        break;
+    case LH_IDLE_KV:
+        lh_text_page_put(text,
+                         "offers %.1f MiB for keys and values, and those of %llu tokens take "
+                         "%.1f in a layer",
+                         (double)page->map->machines[m].kv_bytes / MIB,
+                         (unsigned long long)page->plan->kv.pages * LH_KV_NEED_PAGE,
                          (double)idle->needed_bytes / MIB);
         break;
     case LH_IDLE_NO_WAY:
@@ -158,8 +210,9 @@ static void put_idle(lh_text_page *text, const lh_plan_page *page, uint32_t m) {
 
 /* Those of other chains are told with these. */
 static bool is_idle(const lh_plan_page *page, uint32_t m) {
-    if (page->replica_of && page->replica_of[m] != page->replica)
-        return page->replica_of[m] == LH_DEAL_NOBODY && page->replica == 0;
+    const uint32_t leader = page->teams->teams[m].members[0];
+    if (page->replica_of && page->replica_of[leader] != page->replica)
+        return page->replica_of[leader] == LH_DEAL_NOBODY && page->replica == 0;
     return page->idle[m].cause != LH_IDLE_NOT;
 }
 
@@ -187,9 +240,11 @@ static void put_idle_machines(lh_text_page *text, const lh_plan_page *page) {
 lh_status lh_plan_page_render(const lh_plan_page *page, unsigned width, lh_text_buffer *out) {
     lh_text_page text = {.out = out, .width = width};
     put_stages(&text, page);
+    put_rooms(&text, page);
     put_figures(&text, page);
     lh_text_page_break(&text);
     put_bound(&text, page);
+    lh_plan_teams_put(&text, page->alone, page->teams, page->aim);
     put_idle_machines(&text, page);
     return text.status;
 }

@@ -3,10 +3,13 @@
 
 #include "common/base/text_page.h"
 #include "gateway/plan/idle_reason.h"
+#include "gateway/plan/team_map.h"
 
 /* What the page says; all of it is the caller's. */
 typedef struct lh_plan_page {
-    const lh_fleet_map *map;
+    const lh_fleet_map *alone; /* machines alone */
+    const lh_team_map *teams;  /* those that compute together are one */
+    const lh_fleet_map *map;   /* teams->map */
     const lh_aim *aim;
     const lh_layout_plan *plan;
     const lh_idle_reason *idle;      /* [map->machine_count] */
@@ -15,7 +18,7 @@ typedef struct lh_plan_page {
     uint32_t sequences;              /* of the figures below */
     uint32_t groups;                 /* of them */
     double period_us;                /* between two tokens of each */
-    /* the chain of each machine where there are several, and which one this is; NULL: one */
+    /* the chain of each machine alone where there are several, and which one this is; NULL: one */
     const uint32_t *replica_of;
     uint32_t replica;
     char cut[160]; /* how the scheduler cuts the prompt */

@@ -5,6 +5,7 @@
 #include "common/net/address.h"
 #include "common/net/allowed_hosts.h"
 #include "common/operator/operator_port.h"
+#include "common/protocol/worker_report.h"
 #include "common/sandbox/program_rules.h"
 #include "gateway/auth/key_list.h"
 #include "gateway/cli/commands.h"
@@ -12,6 +13,7 @@
 #include "gateway/cli/models_option.h"
 #include "gateway/cli/state_option.h"
 #include "gateway/cost/overlap_spec.h"
+#include "gateway/fleet/registry.h"
 #include "gateway/fleet/replica_deal.h"
 #include "gateway/openai/cors.h"
 #include "gateway/openai/parameters.h"
@@ -98,7 +100,7 @@ static const lh_option options[] = {
      "the gateway's own site: a first worker of the same site is reached without TLS"},
     {"sites", LH_OPTION_TEXT, AT(sites), "", "A,B,...", 0, 0, NULL,
      "order of the sites along the chain; default: by name"},
-    {"workers", LH_OPTION_NUMBER, AT(workers), "0", "N", 0, 64, NULL,
+    {"workers", LH_OPTION_NUMBER, AT(workers), "0", "N", 0, LH_WORKERS_MAX, NULL,
      "how many workers to wait for before the first chain is formed; 0: those that have registered "
      "and are stable"},
     {"replicas", LH_OPTION_NUMBER, AT(replicas), "1", "N", 1, LH_REPLICAS_MAX, NULL,
@@ -107,6 +109,22 @@ static const lh_option options[] = {
      "it first"},
     {"stages", LH_OPTION_NUMBER, AT(stages), "0", "N", 0, 64, NULL,
      "how many workers a chain has; 0: all that are there"},
+    {"tensor-parallel", LH_OPTION_CHOICE, AT(tensor_parallel), "auto", NULL, 0, 0,
+     LH_TEAM_POLICY_CHOICES,
+     "how many workers of a site compute each stage together, of those that have --listen-members: "
+     "each holds a part of every matrix, and all of them meet four times in each layer, so that "
+     "their network has to be fast. auto: as many as make the objective's figure best (without "
+     "one: a token fastest), by what machines and links have measured, which may be none; a "
+     "number: wherever there are so many. Who finds no team has a stage of its own"},
+    {"objective", LH_OPTION_CHOICE, AT(objective), "off", NULL, 0, 0, "off|ttft|tpot|throughput",
+     "what the chain is to be good at: the first token of a prompt, the time per token of one "
+     "sequence, or tokens a second of all. The first one is found by what machines measured at "
+     "their start. While it serves, a better one is looked for by what its "
+     "stages and the links between sites have measured: which workers, in which order, with which "
+     "layers; it moves there where that gains more than it costs. off: every worker has a place, "
+     "in the order of --sites"},
+    {"token-ms-max", LH_OPTION_NUMBER, AT(token_ms_max), "0", "MS", 0, 3600000, NULL,
+     "with --objective throughput: no token of an answer is to take longer; 0: no bound"},
     {"plan-delay-ms", LH_OPTION_NUMBER, AT(plan_delay_ms), "1500", "MS", 0, 600000, NULL,
      "for how long the workers must have been the same before a chain is formed"},
     {"rebalance", LH_OPTION_CHOICE, AT(rebalance), "auto", NULL, 0, 0, "auto|off",
@@ -117,6 +135,11 @@ static const lh_option options[] = {
      NULL,
      "for how long workers must have been there before the chain changes for their sake; six times "
      "as long, or longer where it does not last, lie between two such changes"},
+    {"survey-bytes", LH_OPTION_BYTES, AT(survey_bytes), "64M", "BYTES", 0, (int64_t)1 << 50, NULL,
+     "how much may be sent in an hour, by all workers together, to measure links between sites "
+     "that "
+     "no chain uses, one at a time and none for more than a hundredth of its time; 0: they are not "
+     "measured"},
     {"renew-ms", LH_OPTION_NUMBER, AT(renew_ms), "500", "MS", 50, 60000, NULL,
      "how often workers report"},
     {"lease-ms", LH_OPTION_NUMBER, AT(lease_ms), "3000", "MS", 200, 600000, NULL,
@@ -137,6 +160,11 @@ static const lh_option options[] = {
      "how activations meet quantized weights: q8: rounded to int8 in blocks of 32, as in "
      "llama.cpp; q16: int8 twice, the second time of what the first left: nearly exact, at about "
      "twice the time of a prompt"},
+    {"gpu-math", LH_OPTION_CHOICE, AT(gpu_math), "exact", NULL, 0, 0, "exact|fast",
+     "how workers' GPUs multiply: exact: with the bits of processors; fast: by cuBLAS on tensor "
+     "cores, which rounds weights and activations to their matrix's type (quantized: to F16, for "
+     "many rows), so that answers depend on what computes which stage, and have a fingerprint of "
+     "their own"},
     {"kv-type", LH_OPTION_CHOICE, AT(kv_type), "f32", NULL, 0, 0, "f32|f16|q8",
      "number format of keys and values in the workers' KV caches: f32: as they are computed; f16: "
      "twice the context in the same memory; q8: 8 bits in blocks of 32, three and a half times; "
@@ -304,10 +332,28 @@ lh_status lh_gateway_settings_set_sampling(const lh_gateway_settings *settings,
     return LH_OK;
 }
 
+/* An order, or a number of stages, that is given leaves nothing to look for. */
+static lh_status check_objective(const lh_gateway_settings *settings, lh_error *error) {
+    bool is_off = strcmp(settings->objective, "off") == 0;
+    if (!is_off && (settings->sites[0] || settings->stages > 0))
+        return lh_fail(error, LH_ERR_INVALID,
+                       "--objective finds the order of the sites and the number of stages by "
+                       "itself: give it without --sites and --stages, or those without it");
+    if (settings->token_ms_max > 0 && strcmp(settings->objective, "throughput") != 0)
+        return lh_fail(error, LH_ERR_INVALID, "--token-ms-max goes with --objective throughput");
+    return LH_OK;
+}
+
+lh_team_policy lh_gateway_settings_teams(const lh_gateway_settings *settings) {
+    return lh_team_policy_parse(settings->tensor_parallel);
+}
+
 lh_status lh_gateway_settings_check(const lh_gateway_settings *settings, lh_error *error) {
     lh_status status = check_api_port(settings, error);
     if (status == LH_OK)
         status = check_fleet_port(settings, error);
+    if (status == LH_OK)
+        status = check_objective(settings, error);
     if (status != LH_OK)
         return status;
     if (settings->lease_ms < 2 * settings->renew_ms)

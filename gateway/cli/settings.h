@@ -6,6 +6,7 @@
 #include "common/config/config.h"
 #include "common/net/program_options.h"
 #include "common/sandbox/sandbox_rules.h"
+#include "gateway/plan/team_policy.h"
 #include "gateway/text/sampling_defaults.h"
 
 #include <stdbool.h>
@@ -25,10 +26,15 @@ typedef struct lh_gateway_settings {
     const char *state_dir, *certificate_life; /* lh_duration_parse */
     const char *site, *sites;
     int64_t workers, replicas, stages, plan_delay_ms, renew_ms, lease_ms, rebalance_delay_ms;
+    const char *tensor_parallel; /* LH_TEAM_POLICY_CHOICES */
     const char *rebalance;
+    int64_t survey_bytes;
+    const char *objective; /* "off" or lh_goal_parse */
+    int64_t token_ms_max;
     int64_t context, rows_max;
     const char *overlap;     /* lh_overlap_spec_parse */
     const char *activations; /* "q8", "q16" */
+    const char *gpu_math;    /* "exact", "fast" */
     const char *kv_type;     /* "f32", "f16", "q8" */
     const char *wire;
     bool wire_allow_q8;
@@ -52,6 +58,8 @@ typedef struct lh_gateway_settings {
 /* The table behind the flags, the configuration file, --help and the documents. */
 extern const lh_option_table lh_gateway_option_table;
 
+/* Of --tensor-parallel. */
+lh_team_policy lh_gateway_settings_teams(const lh_gateway_settings *settings);
 /* What the table cannot say: flags that need each other. LH_ERR_INVALID: the message names them and
  * what to do. */
 lh_status lh_gateway_settings_check(const lh_gateway_settings *settings, lh_error *error);

@@ -74,12 +74,6 @@ static lh_status render(const status_settings *settings, const status_looks *loo
                           : lh_status_page_render(&looks->now, looks->tokens_per_s, &style, out);
 }
 
-static lh_status print(const lh_text_buffer *text, lh_error *error) {
-    if (fwrite(text->bytes, 1, text->length, stdout) != text->length || fflush(stdout) != 0)
-        return lh_fail(error, LH_ERR_IO, "the status could not be written");
-    return LH_OK;
-}
-
 /* ---- Once ---- */
 
 /* A rate takes two looks; where nothing runs it is 0 at once. */
@@ -101,7 +95,7 @@ static lh_status show_once(const status_settings *settings, status_looks *looks,
     if (status == LH_OK && render(settings, looks, &text) != LH_OK)
         status = lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the status");
     if (status == LH_OK)
-        status = print(&text, error);
+        status = lh_text_buffer_print(&text, error);
     lh_text_buffer_reset(&text);
     if (status == LH_OK && strcmp(looks->now.state, "ready") != 0)
         status = LH_ERR_UNAVAILABLE; /* which the page has said */
@@ -132,7 +126,7 @@ static lh_status watch_once(const status_settings *settings, status_looks *looks
     if (status == LH_ERR_NO_MEMORY)
         lh_fail(error, status, "no memory for the status");
     if (status == LH_OK)
-        status = is_live ? lh_live_screen_show(&text) : print(&text, error);
+        status = is_live ? lh_live_screen_show(&text) : lh_text_buffer_print(&text, error);
     lh_text_buffer_reset(&text);
     return status;
 }

@@ -3,6 +3,7 @@
 
 #include "common/base/text_page.h"
 #include "gateway/cli/bottleneck.h"
+#include "gateway/fleet/move_decision.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,6 +18,8 @@
 #define KV_COLUMNS      5u
 #define MARK_COLUMNS    2u
 #define NAMES_MAX       (WIDTH_MIN - 34u)
+/* Links that are listed. */
+#define WAYS_MAX 12u
 
 #define BOLD   "\033[1m"
 #define DIM    "\033[2m"
@@ -153,6 +156,32 @@ static void describe_state(const lh_document_stage *stage, const lh_document_wor
                  100 * (double)worker->done_bytes / (double)worker->total_bytes);
 }
 
+/* "avx2 x4"; "": the worker is not there. */
+static void describe_machine(const lh_document_worker *worker, char text[64]) {
+    text[0] = '\0';
+    if (worker)
+        snprintf(text, 64, "%.7s x%u", worker->isa, worker->threads);
+}
+
+/* Who computes the stage together with its worker: below it. */
+static void put_member(lh_text_page *p, const lh_fleet_document *document, const char *name,
+                       const name_columns *c) {
+    char member[LH_NAME_BYTES + 2], text[64];
+    const lh_document_worker *worker = find_worker(document, name);
+    put_mark(p, false);
+    lh_text_page_put_cell(p, c->site - 1, "");
+    snprintf(member, sizeof member, "+ %s", name);
+    lh_text_page_put(p, " ");
+    if (worker) {
+        describe_machine(worker, text);
+        lh_text_page_put_cell(p, c->name + LAYERS_COLUMNS + STATE_COLUMNS, member);
+        lh_text_page_put(p, "%s", text);
+    } else {
+        lh_text_page_put(p, "%s", member);
+    }
+    lh_text_page_break(p);
+}
+
 static void put_stage(lh_text_page *p, const lh_fleet_document *document,
                       const lh_document_stage *stage, const name_columns *c, bool is_busiest) {
     const lh_document_worker *worker = find_worker(document, stage->worker);
@@ -167,15 +196,16 @@ static void put_stage(lh_text_page *p, const lh_fleet_document *document,
     lh_text_page_put_cell(p, LAYERS_COLUMNS, text);
     describe_state(stage, worker, text);
     put_coloured(p, colour_of_state(stage->state), STATE_COLUMNS, text);
-    snprintf(text, sizeof text, "%.7s x%u", worker ? worker->isa : "",
-             worker ? worker->threads : 0);
-    lh_text_page_put_cell(p, MACHINE_COLUMNS, worker ? text : "");
+    describe_machine(worker, text);
+    lh_text_page_put_cell(p, MACHINE_COLUMNS, text);
     snprintf(text, sizeof text, "%.1f ms", stage->rows_64_ms);
     lh_text_page_put_cell(p, ROWS_COLUMNS, stage->rows_64_ms > 0 ? text : "-");
     if (stage->pages_total > 0)
         lh_text_page_put(p, "%.0f %%",
                          100 * (double)stage->pages_used / (double)stage->pages_total);
     lh_text_page_break(p);
+    for (uint32_t i = 0; i < stage->member_count; i++)
+        put_member(p, document, stage->members[i], c);
 }
 
 /* "now", "12 s ago", "3 min ago", "2 h ago". */
@@ -191,38 +221,50 @@ static void tell_age(int64_t age_us, char text[32]) {
         snprintf(text, 32, "%.0f h ago", s / 3600);
 }
 
-static void put_rate(lh_text_page *p, const lh_document_link *link) {
+static void put_rate(lh_text_page *p, const lh_document_way *way, const char *what) {
     char age[32];
-    double mbit_per_s = link->bytes_per_us * 8;
-    const char *least = link->rate_is_bound ? "over " : "";
+    double mbit_per_s = way->bytes_per_us * 8;
+    const char *least = way->rate_is_bound ? "over " : "";
     if (mbit_per_s >= 1000)
         lh_text_page_put(p, "%s%.1f Gbit/s,", least, mbit_per_s / 1000);
     else if (mbit_per_s > 0)
         lh_text_page_put(p, "%s%.1f Mbit/s,", least, mbit_per_s);
     else
         lh_text_page_put(p, "rate not known yet,");
-    if (link->round_trip_us > 0)
-        lh_text_page_put(p, " %.1f ms,", (double)link->round_trip_us / 1000);
-    lh_text_page_put(p, " %s", link->wire[0] ? link->wire : "tokens");
-    tell_age(link->age_us, age);
-    if (link->bytes_per_us > 0)
+    if (way->round_trip_us > 0)
+        lh_text_page_put(p, " %.1f ms,", (double)way->round_trip_us / 1000);
+    lh_text_page_put(p, " %s", what);
+    tell_age(way->age_us, age);
+    if (way->bytes_per_us > 0)
         lh_text_page_put(p, ", %s", age);
 }
 
-static void put_link(lh_text_page *p, const lh_document_link *link, const name_columns *c,
-                     bool is_busiest) {
+/* via: the relay on its way; "": none. */
+static void put_link(lh_text_page *p, const lh_document_link *link, const char *via,
+                     const name_columns *c, bool is_busiest) {
+    unsigned indent = MARK_COLUMNS + c->site + c->name;
     put_mark(p, is_busiest);
     lh_text_page_move(p, MARK_COLUMNS + c->site);
     lh_text_page_put(p, "> ");
     lh_text_page_put_cell(p, c->name - 3, link->to);
     lh_text_page_put(p, " ");
     if (link->is_connected) {
-        put_rate(p, link);
+        put_rate(p,
+                 &(lh_document_way){.rate_is_bound = link->rate_is_bound,
+                                    .bytes_per_us = link->bytes_per_us,
+                                    .round_trip_us = link->round_trip_us,
+                                    .age_us = link->age_us},
+                 link->wire[0] ? link->wire : "tokens");
     } else {
         lh_text_page_colour(p, RED);
-        lh_text_page_put_words(p, MARK_COLUMNS + c->site + c->name,
-                               link->error[0] ? link->error : "not connected");
+        lh_text_page_put_words(p, indent, link->error[0] ? link->error : "not connected");
         lh_text_page_colour(p, PLAIN);
+    }
+    if (via[0]) {
+        char text[LH_NAME_BYTES + 16];
+        snprintf(text, sizeof text, "through relay %s", via);
+        lh_text_page_put(p, ",");
+        lh_text_page_put_words(p, indent, text);
     }
     lh_text_page_break(p);
 }
@@ -249,6 +291,30 @@ static void put_bottleneck(lh_text_page *p, const lh_document_chain *chain,
     put_paragraph(p, text);
 }
 
+/* Nothing where the chain is as good as the best that is known. */
+static void put_better(lh_text_page *p, const lh_document_chain *chain) {
+    char text[2 * LH_DOCUMENT_TEXT_BYTES];
+    double present = chain->better.present, best = chain->better.best;
+    bool is_rate = strcmp(chain->better.objective, "throughput") == 0;
+    if (!chain->better.objective[0] || best <= 0 ||
+        (present > 0 &&
+         (is_rate ? best <= LH_MOVE_BETTER_MIN * present : best * LH_MOVE_BETTER_MIN >= present)))
+        return;
+    int used =
+        snprintf(text, sizeof text, "For %s a better chain is known: ", chain->better.objective);
+    if (present > 0)
+        used += snprintf(text + used, sizeof text - (size_t)used, "%.1f %s instead of %.1f, ", best,
+                         chain->better.unit, present);
+    else
+        used += snprintf(text + used, sizeof text - (size_t)used, "%.1f %s, ", best,
+                         chain->better.unit);
+    snprintf(text + used, sizeof text - (size_t)used,
+             "with %s. It moves there when that is worth "
+             "the pause.",
+             chain->better.stages);
+    put_paragraph(p, text);
+}
+
 /* In the order of the ring: each link stands behind the stage that sends on it. */
 static void put_chain(lh_text_page *p, const lh_fleet_document *document,
                       const lh_document_chain *chain, const name_columns *c) {
@@ -259,7 +325,8 @@ static void put_chain(lh_text_page *p, const lh_fleet_document *document,
             put_stage(p, document, &chain->stages[i - 1], c,
                       b.kind == LH_BOTTLENECK_STAGE && b.index == i - 1);
         if (i < chain->link_count)
-            put_link(p, &chain->links[i], c, b.kind == LH_BOTTLENECK_LINK && b.index == i);
+            put_link(p, &chain->links[i], i < chain->stage_count ? chain->stages[i].via : "", c,
+                     b.kind == LH_BOTTLENECK_LINK && b.index == i);
     }
     if (chain->link_count <= chain->stage_count && chain->stage_count > 0)
         put_stage(p, document, &chain->stages[chain->stage_count - 1], c, false);
@@ -269,6 +336,7 @@ static void put_chain(lh_text_page *p, const lh_fleet_document *document,
         lh_text_page_break(p);
     }
     put_bottleneck(p, chain, &b);
+    put_better(p, chain);
 }
 
 /* ---- Those without a stage ---- */
@@ -294,6 +362,43 @@ static void put_others(lh_text_page *p, const lh_fleet_document *document, const
     }
 }
 
+/* ---- Between sites ---- */
+
+static bool is_between_sites(const lh_document_way *way) {
+    return strcmp(way->from, way->to) != 0;
+}
+
+/* All of them up to four sites; then the rest is for whoever reads GET /fleet. */
+static void put_matrix(lh_text_page *p, const lh_fleet_document *document) {
+    size_t count = 0;
+    unsigned name = 0;
+    for (size_t i = 0; i < document->way_count; i++) {
+        name = longer(name, document->matrix[i].from, NAMES_MAX / 2);
+        name = longer(name, document->matrix[i].to, NAMES_MAX / 2);
+    }
+    for (size_t i = 0; i < document->way_count; i++) {
+        const lh_document_way *way = &document->matrix[i];
+        if (!is_between_sites(way) || count++ >= WAYS_MAX)
+            continue;
+        if (count == 1) {
+            lh_text_page_break(p);
+            lh_text_page_put(p, "links between sites");
+            lh_text_page_break(p);
+        }
+        lh_text_page_move(p, MARK_COLUMNS);
+        lh_text_page_put_cell(p, name - 1, way->from);
+        lh_text_page_put(p, " > ");
+        lh_text_page_put_cell(p, name - 1, way->to);
+        lh_text_page_put(p, " ");
+        put_rate(p, way, way->source);
+        lh_text_page_break(p);
+    }
+    if (count > WAYS_MAX) {
+        lh_text_page_put(p, "and %zu more: status --json", count - WAYS_MAX);
+        lh_text_page_break(p);
+    }
+}
+
 lh_status lh_status_page_render(const lh_fleet_document *document, double tokens_per_s,
                                 const lh_status_page_style *style, lh_text_buffer *out) {
     lh_text_page p = {.out = out,
@@ -304,5 +409,6 @@ lh_status lh_status_page_render(const lh_fleet_document *document, double tokens
     for (size_t i = 0; i < document->chain_count; i++)
         put_chain(&p, document, &document->chains[i], &c);
     put_others(&p, document, &c);
+    put_matrix(&p, document);
     return p.status;
 }

@@ -81,8 +81,8 @@ static lh_status draw(const trace_settings *settings, const char *id, lh_error *
     lh_chart_reset(&chart);
     if (status != LH_OK)
         lh_fail(error, status, "no memory for the chart");
-    else if (fwrite(text.bytes, 1, text.length, stdout) != text.length || fflush(stdout) != 0)
-        status = lh_fail(error, LH_ERR_IO, "the chart could not be written");
+    else
+        status = lh_text_buffer_print(&text, error);
     lh_text_buffer_reset(&text);
     return status;
 }

@@ -13,10 +13,16 @@
 #define SET_DEAD    0
 #define SET_UNKNOWN UINT32_MAX
 
-/* Bounds of one walk, which take it some 100 ms at most. Usual ones have some hundred sets. */
-#define SETS_MAX   (1u << 15)
-#define PLACES_MAX (1u << 21)
-#define SLOTS_MIN  1024
+/* Of one walk: 32 MiB. Usual ones have some hundred. */
+#define SETS_MAX  (1u << 15)
+#define SLOTS_MIN 1024
+/* Of all walks of one mask, in what a closure looks at: some 10 ms. Of 3,780 masks of random
+ * schemas the median was 209, the greatest 38,343. A node of the trie is an eighth of that: two
+ * walks through all of it are free, since a usual mask takes one. */
+#define WORK_MAX       (1u << 19)
+#define NODES_PER_WORK 8
+#define FREE_WALKS     2
+#define COPY_WORK      8 /* of a stack's edge */
 
 typedef struct place_set {
     size_t first, count; /* in lh_byte_walk.places */
@@ -33,7 +39,7 @@ struct lh_byte_walk {
     lh_place *places; /* of all sets */
     uint32_t *slots;  /* [slot_mask + 1]: set + 1; 0 for an empty one */
     size_t set_count, set_capacity, row_capacity, place_count, place_capacity, slot_mask;
-    size_t work;     /* places that were stepped on from */
+    size_t work;     /* since lh_byte_walk_open */
     lh_places found; /* scratch */
     lh_stack_copier copier;
     uint32_t at[LH_TOKEN_TRIE_DEPTH_MAX + 1]; /* the sets on the way to a node; [0]: the begin */
@@ -76,6 +82,24 @@ static lh_status fail_memory(lh_error *error) {
     return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for a constraint's mask");
 }
 
+/* ---- Work ---- */
+
+void lh_byte_walk_open(lh_byte_walk *walk) {
+    walk->work = 0;
+}
+
+static lh_status fail_ways(lh_error *error) {
+    return lh_fail(error, LH_ERR_LIMIT,
+                   "the tokens that may come next can be read in too many ways by the grammar");
+}
+
+static lh_status count_work(lh_byte_walk *walk, size_t more, lh_error *error) {
+    walk->work += more;
+    return walk->work <= WORK_MAX + FREE_WALKS * walk->trie->node_count / NODES_PER_WORK
+               ? LH_OK
+               : fail_ways(error);
+}
+
 /* ---- Sets of places ---- */
 
 static size_t slot_of(const lh_byte_walk *walk, const place_set *set) {
@@ -112,9 +136,8 @@ static bool grow_slots(lh_byte_walk *walk) {
 static lh_status reserve_set(lh_byte_walk *walk, size_t places, lh_error *error) {
     size_t classes = walk->automaton->class_count;
     /* One place more, so that there are some to point to even where a set has none. */
-    if (walk->set_count >= SETS_MAX || walk->place_count + places > PLACES_MAX)
-        return lh_fail(error, LH_ERR_LIMIT,
-                       "the tokens that may come next can be read in too many ways by the grammar");
+    if (walk->set_count >= SETS_MAX)
+        return fail_ways(error);
     if ((!walk->slots || walk->set_count * 2 > walk->slot_mask) && !grow_slots(walk))
         return fail_memory(error);
     if (!lh_growing_array_reserve(&walk->sets, &walk->set_capacity, walk->set_count + 1,
@@ -157,11 +180,8 @@ static lh_status find_next(lh_byte_walk *walk, uint32_t set, uint8_t byte, uint3
     lh_places view = {.items = walk->places + from->first, .count = from->count};
     lh_status status =
         lh_closure_step(walk->closure, &walk->pool, &view, byte, &walk->found, error);
-    walk->work += from->count;
-    if (!status && walk->work > PLACES_MAX)
-        status = lh_fail(error, LH_ERR_LIMIT,
-                         "the tokens that may come next can be read in too many ways by the "
-                         "grammar");
+    if (!status)
+        status = count_work(walk, lh_closure_work(walk->closure), error);
     if (status || (status = intern(walk, &walk->found, next, error)))
         return status;
     const lh_automaton *automaton = walk->automaton;
@@ -189,7 +209,7 @@ static lh_stack_hash key_of(const lh_byte_walk *walk, uint32_t depth) {
 lh_status lh_byte_walk_begin(lh_byte_walk *walk, const lh_stack_pool *pool, const lh_places *places,
                              uint32_t depth, lh_stack_hash *key, lh_error *error) {
     uint32_t dead;
-    walk->set_count = walk->place_count = walk->work = 0;
+    walk->set_count = walk->place_count = 0;
     lh_stack_pool_clear(&walk->pool);
     free(walk->slots);
     walk->slots = NULL;
@@ -198,6 +218,7 @@ lh_status lh_byte_walk_begin(lh_byte_walk *walk, const lh_stack_pool *pool, cons
     lh_status status = intern(walk, &(lh_places){0}, &dead, error);
     if (status || (status = lh_places_copy(&walk->found, places, error)) ||
         (status = lh_stack_copier_run(&walk->copier, &copy, &walk->found, error)) ||
+        (status = count_work(walk, walk->found.count + COPY_WORK * walk->pool.edge_count, error)) ||
         (status = intern(walk, &walk->found, &walk->at[0], error)))
         return status;
     assert(dead == SET_DEAD);
@@ -232,7 +253,8 @@ static lh_status push_undecided(const lh_byte_walk *walk, lh_undecided *undecide
 static lh_status run(lh_byte_walk *walk, size_t begin, size_t end, uint64_t *words,
                      lh_undecided *undecided, lh_error *error) {
     const lh_token_trie *trie = walk->trie;
-    for (size_t i = begin; i < end;) {
+    size_t visited = 0;
+    for (size_t i = begin; i < end; visited++) {
         const lh_token_node *node = &trie->nodes[i];
         uint32_t set;
         lh_status status = step(walk, walk->at[node->depth - 1], node->byte, &set, error);
@@ -251,7 +273,7 @@ static lh_status run(lh_byte_walk *walk, size_t begin, size_t end, uint64_t *wor
             return status;
         i = is_cut ? node->end : i + 1;
     }
-    return LH_OK;
+    return count_work(walk, visited / NODES_PER_WORK, error);
 }
 
 lh_status lh_byte_walk_run(lh_byte_walk *walk, uint64_t *words, lh_undecided *undecided,

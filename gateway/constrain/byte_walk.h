@@ -25,6 +25,9 @@ lh_status lh_byte_walk_create(const lh_automaton *automaton, lh_closure *closure
                               const lh_token_trie *trie, lh_byte_walk **walk, lh_error *error);
 void lh_byte_walk_destroy(lh_byte_walk *walk);
 
+/* The walks of one mask come next, until this is called again: they may take so long together. */
+void lh_byte_walk_open(lh_byte_walk *walk);
+
 /* Begins at these places, whose stacks are in `pool` and of which so much is known
  * (stack_copier.h), and gives in *key what they are, as far as they are known: equal keys, equal
  * walks. LH_ERR_LIMIT, LH_ERR_NO_MEMORY. */

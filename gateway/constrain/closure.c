@@ -37,6 +37,7 @@ struct lh_closure {
     waiting_call *calls;
     lh_stack_edge *edges; /* of one rule's calls */
     size_t rank_count, call_count, call_capacity, edge_capacity;
+    size_t work;
     lh_error *error;
     lh_status status;
 };
@@ -176,6 +177,7 @@ static bool see(lh_closure *own, lh_place place) {
 static void add(lh_closure *own, uint32_t state, uint32_t stack) {
     lh_state_kind kind = own->automaton->states[state].kind;
     lh_place place = {state, stack};
+    own->work++;
     if (own->status || kind == LH_STATE_DEAD || !see(own, place))
         return;
     bool is_final = kind == LH_STATE_BYTES || kind == LH_STATE_TOKEN;
@@ -210,6 +212,7 @@ static uint32_t pop_rank(lh_closure *own) {
 }
 
 static void call(lh_closure *own, uint32_t rule, lh_stack_edge edge) {
+    own->work++;
     if (own->status)
         return;
     if (!lh_growing_array_reserve(&own->calls, &own->call_capacity, own->call_count + 1,
@@ -305,6 +308,7 @@ static uint32_t gather(lh_closure *own, uint32_t rule) {
         }
         own->edges[count++] = own->calls[i].edge;
     }
+    own->work += 8 * count; /* they are put in order, and hashed */
     own->status = lh_stack_pool_intern(own->pool, own->edges, count, &stack, own->error);
     return stack;
 }
@@ -342,7 +346,7 @@ static void open_closure(lh_closure *own, lh_stack_pool *pool, lh_places *places
     own->is_beginning = false;
     own->error = error;
     own->status = LH_OK;
-    own->waiting_count = own->call_count = 0;
+    own->waiting_count = own->call_count = own->work = 0;
     clear_seen(own);
     places->count = 0;
     places->may_end = places->escapes = false;
@@ -373,6 +377,7 @@ lh_status lh_closure_step(lh_closure *closure, lh_stack_pool *pool, const lh_pla
     open_closure(closure, pool, places, error);
     for (size_t i = 0; i < from->count; i++) {
         const lh_automaton_state *state = &automaton->states[from->items[i].state];
+        closure->work += 1 + state->count / 8;
         for (uint32_t k = 0; state->kind == LH_STATE_BYTES && k < state->count; k++) {
             const lh_automaton_edge *edge = &automaton->edges[state->first + k];
             if (byte >= edge->first && byte <= edge->last)
@@ -392,4 +397,8 @@ lh_status lh_closure_step_token(lh_closure *closure, lh_stack_pool *pool, const 
             add(closure, state->next, from->items[i].stack);
     }
     return close_closure(closure);
+}
+
+size_t lh_closure_work(const lh_closure *closure) {
+    return closure->work;
 }

@@ -53,3 +53,5 @@ lh_status lh_closure_step(lh_closure *closure, lh_stack_pool *pool, const lh_pla
 /* The same after a token that the grammar names. */
 lh_status lh_closure_step_token(lh_closure *closure, lh_stack_pool *pool, const lh_places *from,
                                 uint32_t token, lh_places *places, lh_error *error);
+/* What the last of these three did: edges, places and calls that it looked at. */
+size_t lh_closure_work(const lh_closure *closure);

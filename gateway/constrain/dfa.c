@@ -229,12 +229,16 @@ bool lh_dfa_is_empty(const lh_dfa *dfa) {
 
 static uint32_t step(const lh_dfa *dfa, uint32_t state, uint32_t character) {
     const lh_dfa_state *from = &dfa->states[state];
-    for (uint32_t e = 0; e < from->edge_count; e++) {
-        const lh_dfa_edge *edge = &dfa->edges[from->first_edge + e];
-        if (character >= edge->low && character <= edge->high)
-            return edge->target;
+    const lh_dfa_edge *edges = dfa->edges + from->first_edge;
+    size_t low = 0, high = from->edge_count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (edges[middle].high < character)
+            low = middle + 1;
+        else
+            high = middle;
     }
-    return NONE;
+    return low < from->edge_count && edges[low].low <= character ? edges[low].target : NONE;
 }
 
 uint32_t lh_dfa_label_of(const lh_dfa *dfa, const char *text, size_t length) {

@@ -50,17 +50,24 @@ bool lh_forced_text_begins(const lh_automaton *automaton, const lh_places *place
     return only.is_byte || only.is_token;
 }
 
+/* What a closure may look at for one text: some ms. What is forced behind that is found once the
+ * sequence is there. */
+#define FORCED_WORK_MAX (1u << 17)
+
 /* Appends the bytes that must follow, as far as there is only one. */
 static lh_status read_on(const lh_forced_text *text, lh_text_buffer *bytes, lh_error *error) {
     lh_places from = {0};
     lh_status status = LH_OK;
+    size_t work = 0;
     only_one only = find_only(text->automaton, text->places);
-    while (only.is_byte && bytes->length < LH_FORCED_BYTES_MAX && !status) {
+    while (only.is_byte && bytes->length < LH_FORCED_BYTES_MAX && work < FORCED_WORK_MAX &&
+           !status) {
         char byte = (char)only.value;
         lh_places read = from;
         from = *text->places;
         status = lh_closure_step(text->closure, text->pool, &from, (uint8_t)byte, &read, error);
         *text->places = read;
+        work += lh_closure_work(text->closure);
         if (!status)
             status = lh_text_buffer_append(bytes, &byte, 1, error);
         only = find_only(text->automaton, text->places);

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define CODE_POINT_MAX 0x10FFFFu
-#define COUNT_MAX      1000000000u
+#define COUNT_MAX      10000000u /* no answer is as long */
 
 typedef struct rule_name {
     const char *text; /* in the grammar's text; NULL: the slot is empty */
@@ -164,9 +164,10 @@ static uint32_t parse_hex(parser *own, size_t digits) {
         }
         value = value * 16 + own_value;
     }
-    if (value > CODE_POINT_MAX || (value >= 0xD800 && value <= 0xDFFF))
-        fail(own, LH_ERR_INVALID, "there is no such character");
-    return value;
+    if (value <= CODE_POINT_MAX && (value < 0xD800 || value > 0xDFFF))
+        return value;
+    fail(own, LH_ERR_INVALID, "there is no such character");
+    return 0;
 }
 
 static uint32_t parse_escape(parser *own) {
@@ -248,7 +249,7 @@ static bool parse_count(parser *own, uint32_t *count) {
         if (value <= COUNT_MAX)
             value = value * 10 + (uint64_t)(*own->at - '0');
     if (value > COUNT_MAX)
-        fail(own, LH_ERR_LIMIT, "a count is above 1,000,000,000");
+        fail(own, LH_ERR_LIMIT, "a count is above 10,000,000");
     *count = (uint32_t)value;
     return own->at > begin;
 }

@@ -58,6 +58,10 @@ void lh_grammar_place_failure(lh_grammar *grammar, const char *place) {
              (int)sizeof message - 100, message);
 }
 
+size_t *lh_grammar_work(lh_grammar *grammar) {
+    return &grammar->work;
+}
+
 lh_status lh_grammar_check(const lh_grammar *grammar, lh_error *error) {
     if (grammar->failure.status && error)
         *error = grammar->failure;

@@ -86,5 +86,8 @@ lh_grammar_node lh_grammar_fail(lh_grammar *grammar, lh_status status, const cha
     __attribute__((format(printf, 3, 4)));
 /* Puts in front of the failure that stuck, where there is one, what it was found in. */
 void lh_grammar_place_failure(lh_grammar *grammar, const char *place);
+/* What its front ends have worked so far, in the units of dfa.h: theirs to count. All of a request
+ * that becomes one grammar shares it. */
+size_t *lh_grammar_work(lh_grammar *grammar);
 /* The failure that stuck, or LH_OK. */
 lh_status lh_grammar_check(const lh_grammar *grammar, lh_error *error);

@@ -37,5 +37,6 @@ struct lh_grammar {
     size_t form_count, form_capacity, rule_count, rule_capacity, child_count, child_capacity,
         range_count, range_capacity, byte_count, byte_capacity;
     lh_grammar_node root; /* LH_GRAMMAR_FAILED: none */
-    lh_error failure;     /* LH_OK: none */
+    size_t work;
+    lh_error failure; /* LH_OK: none */
 };

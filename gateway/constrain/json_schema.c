@@ -115,8 +115,7 @@ static lh_grammar_node add_root(lh_schema_values *values, const json_t *schema) 
 lh_grammar_node lh_json_schema_add(lh_grammar *grammar, const json_t *schema) {
     lh_schema_document document;
     lh_schema_values values;
-    size_t work = 0;
-    if (lh_schema_document_open(&document, schema, grammar, &work))
+    if (lh_schema_document_open(&document, schema, grammar))
         return LH_GRAMMAR_FAILED;
     lh_schema_values_init(&values, &document);
     lh_grammar_node root =

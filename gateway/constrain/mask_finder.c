@@ -157,6 +157,7 @@ static void allow(lh_mask_finder *finder, uint32_t token) {
 static lh_status fill_words(lh_mask_finder *finder, const lh_stack_pool *pool,
                             const lh_places *places, lh_error *error) {
     const mask_part *part = NULL;
+    lh_byte_walk_open(finder->walk);
     lh_status status = find_part(finder, pool, places, &part, error);
     if (status)
         return status;

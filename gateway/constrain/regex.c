@@ -12,8 +12,8 @@
 #include <string.h>
 
 #define CODE_POINT_MAX 0x10FFFFu
-/* A greater count in braces is refused. */
-#define COUNT_MAX 1000000000u
+/* A greater count in braces is refused: no answer is as long, so that it is a slip of the pen. */
+#define COUNT_MAX 10000000u
 
 enum { IS_BEGIN = 1, IS_END = 2, KINDS = 4 };
 
@@ -321,7 +321,7 @@ static bool parse_count(parser *own, uint32_t *count) {
         if (value <= COUNT_MAX)
             value = value * 10 + (ahead(own, 0) - '0');
     if (value > COUNT_MAX)
-        fail(own, LH_ERR_LIMIT, begin, "a count is above 1,000,000,000");
+        fail(own, LH_ERR_LIMIT, begin, "a count is above 10,000,000");
     *count = (uint32_t)value;
     return own->at > begin;
 }

@@ -2,6 +2,8 @@
  * happens once: for the error. */
 #include "gateway/constrain/schema_document.h"
 
+#include "gateway/constrain/dfa.h"
+
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -83,15 +85,30 @@ static bool is_refused(keyword_use use, const json_t *value) {
            (use == REFUSED_SHAPE && !json_is_boolean(value));
 }
 
-size_t lh_schema_keywords(const json_t *schema) {
-    size_t count = 0;
+/* values[i]: what the schema says for keyword i, or NULL. Of a schema with thousands of members,
+ * which are annotations then, not all are looked at. */
+static void find_values(const json_t *schema, const json_t *values[KEYWORDS]) {
     const char *name;
     json_t *value;
+    bool is_large = json_object_size(schema) > KEYWORDS;
+    for (size_t i = 0; i < KEYWORDS; i++)
+        values[i] = is_large ? json_object_get(schema, keywords[i].name) : NULL;
+    if (is_large)
+        return;
     json_object_foreach((json_t *)schema, name, value) {
         size_t i = find_keyword(name);
-        count +=
-            i < KEYWORDS && (keywords[i].use == HONOURED || is_refused(keywords[i].use, value));
+        if (i < KEYWORDS)
+            values[i] = value;
     }
+}
+
+size_t lh_schema_keywords(const json_t *schema) {
+    const json_t *values[KEYWORDS];
+    size_t count = 0;
+    find_values(schema, values);
+    for (size_t i = 0; i < KEYWORDS; i++)
+        count +=
+            values[i] && (keywords[i].use == HONOURED || is_refused(keywords[i].use, values[i]));
     return count;
 }
 
@@ -100,16 +117,15 @@ bool lh_schema_is_trivial(const json_t *schema) {
 }
 
 bool lh_schema_check_keywords(const lh_schema_document *document, const json_t *schema) {
-    const char *name;
-    json_t *value;
+    const json_t *values[KEYWORDS];
     if (!json_is_object(schema) && !json_is_boolean(schema))
         lh_schema_refuse(document, schema, NULL, LH_ERR_INVALID,
                          "a schema must be an object, true or false");
-    json_object_foreach((json_t *)schema, name, value) {
-        size_t i = find_keyword(name);
-        if (i < KEYWORDS && is_refused(keywords[i].use, value))
-            lh_schema_refuse(document, schema, name, LH_ERR_UNSUPPORTED, "is not supported");
-    }
+    find_values(schema, values);
+    for (size_t i = 0; i < KEYWORDS; i++)
+        if (values[i] && is_refused(keywords[i].use, values[i]))
+            lh_schema_refuse(document, schema, keywords[i].name, LH_ERR_UNSUPPORTED,
+                             "is not supported");
     return lh_schema_document_is_good(document);
 }
 
@@ -136,9 +152,9 @@ static void measure(const json_t *value, size_t depth, extent *of) {
 }
 
 lh_status lh_schema_document_open(lh_schema_document *document, const json_t *root,
-                                  lh_grammar *grammar, size_t *work) {
+                                  lh_grammar *grammar) {
     extent of = {0};
-    *document = (lh_schema_document){root, grammar, work};
+    *document = (lh_schema_document){root, grammar, lh_grammar_work(grammar)};
     measure(root, 1, &of);
     if (of.depth > LH_SCHEMA_DEPTH_MAX)
         lh_grammar_fail(grammar, LH_ERR_LIMIT, "the schema is nested more than %d deep",
@@ -154,6 +170,13 @@ lh_status lh_schema_document_open(lh_schema_document *document, const json_t *ro
 
 bool lh_schema_document_is_good(const lh_schema_document *document) {
     return lh_grammar_check(document->grammar, NULL) == LH_OK;
+}
+
+bool lh_schema_count_work(const lh_schema_document *document, const json_t *schema, size_t more) {
+    lh_error cause;
+    if (lh_dfa_count_work(document->work, more, &cause))
+        lh_schema_refuse(document, schema, NULL, cause.status, "%s", cause.message);
+    return lh_schema_document_is_good(document);
 }
 
 /* ---- Places. ---- */
@@ -267,7 +290,8 @@ const json_t *lh_schema_resolve(const lh_schema_document *document, const json_t
         lh_schema_refuse(document, schema, "$ref", LH_ERR_UNSUPPORTED,
                          "is followed to places of this document only: \"#/...\", not \"%.60s\"",
                          reference);
-    if (!lh_schema_document_is_good(document))
+    if (!lh_schema_document_is_good(document) ||
+        !lh_schema_count_work(document, schema, 100 + strlen(reference)))
         return NULL;
     for (const char *pointer = reference + 1; *pointer && at;) {
         pointer++; /* the slash */

@@ -15,13 +15,17 @@
 typedef struct lh_schema_document {
     const json_t *root;
     lh_grammar *grammar;
-    size_t *work; /* of its automata (dfa.h), so far */
+    size_t *work; /* the grammar's */
 } lh_schema_document;
 
 /* Keeps all. LH_ERR_LIMIT: nested too deeply, or too large; LH_ERR_INVALID: no schema. */
 lh_status lh_schema_document_open(lh_schema_document *document, const json_t *root,
-                                  lh_grammar *grammar, size_t *work);
+                                  lh_grammar *grammar);
 bool lh_schema_document_is_good(const lh_schema_document *document);
+
+/* Adds to the grammar's work; false: it is too much, which is said of the schema, or something has
+ * failed before. */
+bool lh_schema_count_work(const lh_schema_document *document, const json_t *schema, size_t more);
 
 /* "#/properties/age: 'minimum' must be a number". NULL for keyword: it is about the schema. Gives
  * LH_GRAMMAR_FAILED. */

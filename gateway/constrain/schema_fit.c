@@ -1,7 +1,6 @@
 /* A validator of the keywords that are followed. */
 #include "gateway/constrain/schema_fit.h"
 
-#include "gateway/constrain/dfa.h"
 #include "gateway/constrain/schema_name.h"
 #include "gateway/constrain/schema_number.h"
 #include "gateway/constrain/schema_string.h"
@@ -60,9 +59,10 @@ static bool is_equal(const json_t *a, const json_t *b) {
 
 static bool is_listed(const lh_schema_document *document, const json_t *list, const json_t *value) {
     bool found = false;
+    if (!lh_schema_count_work(document, list, 4 * json_array_size(list)))
+        return false;
     for (size_t i = 0; i < json_array_size(list) && !found; i++)
         found = is_equal(json_array_get(list, i), value);
-    *document->work += json_array_size(list);
     return found;
 }
 
@@ -162,14 +162,13 @@ static bool fits_keywords(check *of, const json_t *schema, const json_t *value) 
 
 static bool fits(check *of, const json_t *schema, const json_t *value) {
     const lh_schema_document *document = of->document;
-    lh_error cause;
     if (json_is_boolean(schema) || !lh_schema_check_keywords(document, schema))
         return json_is_true(schema);
-    if (lh_dfa_count_work(document->work, 100, &cause) || of->depth == DEPTH_MAX)
+    if (of->depth == DEPTH_MAX)
         lh_schema_refuse(document, schema, NULL, LH_ERR_LIMIT,
                          "is looked at too often for the values of enum and const");
     of->depth++;
-    bool done = lh_schema_document_is_good(document) && fits_keywords(of, schema, value);
+    bool done = lh_schema_count_work(document, schema, 100) && fits_keywords(of, schema, value);
     of->depth--;
     return done && lh_schema_document_is_good(document);
 }

@@ -27,8 +27,10 @@ static bool is_plain(const lh_schema_document *document, const json_t *schema,
     return lh_schema_check_keywords(document, names);
 }
 
-static bool is_listed(const json_t *list, const char *name) {
+static bool is_listed(const lh_schema_document *document, const json_t *list, const char *name) {
     bool found = !list;
+    if (!lh_schema_count_work(document, list, 4 * json_array_size(list)))
+        return false;
     for (size_t i = 0; i < json_array_size(list) && !found; i++) {
         const char *one = json_string_value(json_array_get(list, i));
         found = one && strcmp(one, name) == 0;
@@ -97,7 +99,7 @@ bool lh_schema_name_fits(const lh_schema_document *document, const json_t *schem
     json_t *text = json_string(name);
     bool fits = (lh_schema_get_types(document, names) & LH_SCHEMA_STRING) &&
                 (!one || json_equal(one, text)) &&
-                is_listed(lh_schema_get_list(document, names, "enum"), name) &&
+                is_listed(document, lh_schema_get_list(document, names, "enum"), name) &&
                 lh_schema_string_fits(document, names, text);
     json_decref(text);
     return fits;

@@ -191,6 +191,9 @@ static bool build_patterns(const object *of, lh_dfa *dfa) {
 
 static lh_grammar_node member(object *of, const lh_schema_property *property, uint32_t matched) {
     const lh_schema_properties *properties = &of->properties;
+    const json_t *first = properties->all->schemas[0];
+    if (!lh_schema_count_work(properties->document, first, 50 * properties->all->count))
+        return LH_GRAMMAR_FAILED;
     lh_schema_list all = lh_schema_properties_of(properties, property->name, matched);
     bool is_void = lh_schema_list_is_void(&all);
     for (size_t i = 0; i < properties->all->count && !is_void; i++)

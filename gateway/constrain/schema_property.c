@@ -35,6 +35,8 @@ static void add_names(lh_schema_properties *of, const json_t *schema) {
     const json_t *properties = lh_schema_get_map(of->document, schema, "properties");
     const char *name;
     json_t *value;
+    if (!lh_schema_count_work(of->document, schema, 20 * json_object_size(properties)))
+        return;
     json_object_foreach((json_t *)properties, name, value) {
         if (!property_of(of, schema, name))
             return;
@@ -43,6 +45,8 @@ static void add_names(lh_schema_properties *of, const json_t *schema) {
 
 static void add_required(lh_schema_properties *of, const json_t *schema) {
     const json_t *list = lh_schema_get_list(of->document, schema, "required");
+    if (!lh_schema_count_work(of->document, schema, 20 * json_array_size(list)))
+        return;
     for (size_t i = 0; i < json_array_size(list); i++) {
         const char *name = json_string_value(json_array_get(list, i));
         lh_schema_property *property = name ? property_of(of, schema, name) : NULL;

@@ -154,6 +154,8 @@ lh_grammar_node lh_schema_value_of(lh_schema_values *values, const lh_schema_lis
     if (lh_schema_list_is_void(all))
         return lh_schema_nothing(values);
     for (size_t i = 0; i < all->count; i++) {
+        if (!lh_schema_count_work(values->document, all->schemas[i], 200))
+            return LH_GRAMMAR_FAILED;
         const json_t *schema = follow(values, all->schemas[i]);
         if (!schema)
             return LH_GRAMMAR_FAILED;

@@ -42,6 +42,9 @@ static uint32_t add_class(builder *work, const lh_character_range *ranges, size_
                           uint32_t next) {
     lh_text_nfa *nfa = work->nfa;
     uint32_t first = (uint32_t)nfa->range_count;
+    if (!work->status && count > LH_TEXT_NFA_RANGES_MAX - nfa->range_count)
+        work->status = lh_fail(work->error, LH_ERR_LIMIT, "needs more than %u ranges of characters",
+                               LH_TEXT_NFA_RANGES_MAX);
     if (work->status)
         return 0;
     if (!lh_growing_array_reserve(&nfa->ranges, &nfa->range_capacity, nfa->range_count + count,
@@ -81,9 +84,9 @@ static uint32_t split(builder *work, uint32_t next, uint32_t other) {
 static uint32_t add_node(builder *work, lh_grammar_node node, uint32_t next);
 
 static uint32_t add_choice(builder *work, const lh_grammar_form *form, uint32_t next) {
-    const lh_grammar_node *children = work->grammar->children + form->first;
     if (form->count == 0)
         return add_class(work, NULL, 0, next);
+    const lh_grammar_node *children = work->grammar->children + form->first;
     uint32_t begin = add_node(work, children[form->count - 1], next);
     for (size_t i = form->count - 1; i-- > 0;)
         begin = split(work, add_node(work, children[i], next), begin);

@@ -7,6 +7,8 @@
 
 /* Repetitions are copied here: a part with more is refused. */
 #define LH_TEXT_NFA_STATES_MAX 100000u
+/* Of all classes: 8 MiB. */
+#define LH_TEXT_NFA_RANGES_MAX (1u << 20)
 
 typedef enum lh_text_nfa_kind {
     LH_TEXT_NFA_SPLIT, /* goes on at `next` and at `other`, without a character */

@@ -41,6 +41,9 @@ typedef struct product {
 
 #define NONE       UINT32_MAX
 #define TABLE_SIZE 131072u
+/* Units of work (dfa.h): to sort one of thousands of numbers; of a state and an edge in all. */
+#define SORT_WORK  8u
+#define STATE_WORK 20u
 _Static_assert(TABLE_SIZE > 2 * LH_DFA_STATES_MAX, "half of the table stays empty");
 
 static lh_status no_memory(lh_error *error) {
@@ -102,18 +105,21 @@ static lh_status add_set(product *all, size_t count, uint64_t hash, lh_error *er
 
 /* The number of the set next[count]. */
 static lh_status find_set(product *all, size_t count, uint32_t *number, lh_error *error) {
+    lh_status status = lh_dfa_count_work(all->work, SORT_WORK * count, error);
+    if (status)
+        return status;
     qsort(all->next, count, sizeof *all->next, compare_numbers);
     uint64_t hash = hash_of(all->next, count);
     size_t slot = (hash >> 20) % TABLE_SIZE;
     for (; all->table[slot] != NONE; slot = (slot + 1) % TABLE_SIZE) {
         const text_set *set = &all->sets[all->table[slot]];
         if (set->hash == hash && set->count == count &&
-            memcmp(all->members + set->first, all->next, count * sizeof *all->next) == 0)
+            (count == 0 ||
+             memcmp(all->members + set->first, all->next, count * sizeof *all->next) == 0))
             break;
     }
     if (all->table[slot] == NONE) {
-        lh_status status = add_set(all, count, hash, error);
-        if (status)
+        if ((status = add_set(all, count, hash, error)))
             return status;
         all->table[slot] = (uint32_t)all->dfa->state_count - 1;
     }
@@ -122,6 +128,8 @@ static lh_status find_set(product *all, size_t count, uint32_t *number, lh_error
 }
 
 static bool class_has(const product *all, const lh_text_nfa_state *class, uint32_t character) {
+    if (class->range_count == 0)
+        return false; /* there may be no ranges at all */
     const lh_character_range *ranges = all->nfa.ranges + class->first_range;
     size_t low = 0, high = class->range_count;
     while (low < high) {
@@ -153,8 +161,9 @@ static lh_status find_borders(product *all, const text_set *set, lh_error *error
         status = add_border(all, always[i], error);
     for (size_t i = 0; i < set->count && !status; i++) {
         const lh_text_nfa_state *state = &all->nfa.states[all->members[set->first + i]];
-        for (size_t r = 0; state->kind == LH_TEXT_NFA_CLASS && r < state->range_count && !status;
-             r++) {
+        size_t ranges = state->kind == LH_TEXT_NFA_CLASS ? state->range_count : 0;
+        status = lh_dfa_count_work(all->work, 1 + 2 * SORT_WORK * ranges, error);
+        for (size_t r = 0; r < ranges && !status; r++) {
             const lh_character_range *range = &all->nfa.ranges[state->first_range + r];
             status = add_border(all, range->first, error);
             if (!status)
@@ -169,7 +178,7 @@ static lh_status find_borders(product *all, const text_set *set, lh_error *error
         if (kept == 0 || all->borders[kept - 1] != all->borders[i])
             all->borders[kept++] = all->borders[i];
     all->border_count = kept;
-    return lh_dfa_count_work(all->work, kept, error);
+    return LH_OK;
 }
 
 /* ---- Exploring. ---- */
@@ -179,14 +188,16 @@ static lh_status step(product *all, uint32_t from, uint32_t character, uint32_t 
                       lh_error *error) {
     const text_set set = all->sets[from];
     size_t count = 0;
+    lh_status status = lh_dfa_count_work(all->work, 4 * set.count, error);
+    if (status)
+        return status;
     all->round++;
     for (size_t i = 0; i < set.count; i++) {
         const lh_text_nfa_state *state = &all->nfa.states[all->members[set.first + i]];
         if (state->kind == LH_TEXT_NFA_CLASS && class_has(all, state, character))
             count = add_reached(all, state->next, count);
     }
-    lh_status status = lh_dfa_count_work(all->work, set.count, error);
-    return status ? status : find_set(all, count, to, error);
+    return find_set(all, count, to, error);
 }
 
 static lh_status explore_state(product *all, uint32_t from, lh_error *error) {
@@ -252,6 +263,8 @@ lh_status lh_text_product_build(const lh_grammar *grammar, const lh_grammar_node
         status = no_memory(error);
     if (!status)
         status = explore(&all, begins, part_count, error);
+    if (!status)
+        status = lh_dfa_count_work(work, STATE_WORK * (dfa->state_count + dfa->edge_count), error);
     if (!status)
         status = lh_dfa_simplify(dfa, error);
     reset(&all);

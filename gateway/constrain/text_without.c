@@ -13,9 +13,8 @@ static uint32_t none_of_parts(const void *context, uint32_t parts) {
 }
 
 static lh_status build_free_text(lh_grammar *scratch, const lh_literal_text *texts, size_t count,
-                                 lh_dfa *dfa, lh_error *error) {
+                                 size_t *work, lh_dfa *dfa, lh_error *error) {
     lh_grammar_node parts[LH_TEXT_WITHOUT_MAX];
-    size_t work = 0;
     assert(count <= LH_TEXT_WITHOUT_MAX);
     lh_grammar_node any = lh_grammar_repeat(scratch, lh_grammar_class(scratch, NULL, 0, true), 0,
                                             LH_GRAMMAR_UNBOUNDED);
@@ -24,7 +23,7 @@ static lh_status build_free_text(lh_grammar *scratch, const lh_literal_text *tex
             any, lh_grammar_literal(scratch, texts[i].bytes, texts[i].length), any};
         parts[i] = lh_grammar_sequence(scratch, nodes, 3);
     }
-    return lh_text_product_build(scratch, parts, count, none_of_parts, NULL, &work, dfa, error);
+    return lh_text_product_build(scratch, parts, count, none_of_parts, NULL, work, dfa, error);
 }
 
 lh_grammar_node lh_text_without_add(lh_grammar *grammar, const lh_literal_text *texts,
@@ -35,7 +34,7 @@ lh_grammar_node lh_text_without_add(lh_grammar *grammar, const lh_literal_text *
     lh_error cause;
     if (lh_grammar_create(&scratch, &cause))
         return lh_grammar_fail(grammar, cause.status, "%s", cause.message);
-    if (build_free_text(scratch, texts, count, &dfa, &cause))
+    if (build_free_text(scratch, texts, count, lh_grammar_work(grammar), &dfa, &cause))
         lh_grammar_fail(grammar, cause.status, "the text without what ends it %s", cause.message);
     else
         node = lh_dfa_rules_add(grammar, &dfa, 1, false);

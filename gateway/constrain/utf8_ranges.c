@@ -19,6 +19,7 @@ static void encode(uint32_t character, size_t length, uint8_t bytes[4]) {
 
 size_t lh_utf8_encode(uint32_t character, uint8_t bytes[4]) {
     size_t length = 1;
+    assert(character <= last_of_length[LENGTHS - 1]);
     while (character > last_of_length[length - 1])
         length++;
     encode(character, length, bytes);

@@ -3,7 +3,9 @@
 #include "gateway/engine/chain_controller.h"
 
 #include "common/base/arithmetic.h"
+#include "common/base/log.h"
 #include "gateway/fleet/chain_costs.h"
+#include "gateway/fleet/link_notes.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -15,6 +17,9 @@
 struct lh_chain_controller {
     lh_fleet *fleet;
     lh_scheduler *scheduler;
+    lh_link_matrix *links; /* NULL: none */
+    const char *site;      /* the gateway's */
+    const lh_model_profile *model;
     /* The epoch in which the scheduler works while it is up, and the chain as it was when the
      * scheduler last came up. */
     uint32_t up_epoch;
@@ -24,7 +29,7 @@ struct lh_chain_controller {
     lh_cost_chain costs;
     bool wants_abandon, wants_connect, wants_try, has_stand_in;
     /* Of the last CONNECT; "": none yet. */
-    char first[LH_WORKER_NAME_BYTES], address[LH_ADDRESS_BYTES];
+    char first[LH_WORKER_NAME_BYTES], relay[LH_WORKER_NAME_BYTES], address[LH_ADDRESS_BYTES];
     bool tls;
     lh_chain_stage tried; /* of the last TRY; its address "": no hop is tried */
     lh_step_manifest manifest;
@@ -38,6 +43,9 @@ lh_status lh_chain_controller_create(const lh_fleet_options *fleet_options,
     if (!c)
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the chain controller");
     c->width = scheduler_options->width;
+    c->links = fleet_options->links;
+    c->site = fleet_options->origin.site;
+    c->model = fleet_options->model;
     lh_status status = lh_fleet_create(fleet_options, now_us, &c->fleet, error);
     if (status == LH_OK)
         status = lh_scheduler_create(scheduler_options, sink, &c->scheduler, error);
@@ -100,6 +108,17 @@ static uint32_t count_lost(const lh_chain_controller *controller, const lh_chain
     return lost;
 }
 
+/* A chain of less room serves, and refuses what is longer. */
+static void tell_room(const lh_chain_controller *controller, const lh_chain *chain) {
+    const uint64_t positions = lh_kv_ledger_positions(lh_scheduler_ledger(controller->scheduler)),
+                   asked = (uint64_t)controller->model->kv.pages * LH_KV_NEED_PAGE;
+    if (positions < asked)
+        lh_log(LH_LOG_WARN, "fleet",
+               "--kv-bytes of the chain's workers have less room than is asked for chain=%s "
+               "tokens=%llu asked=%llu",
+               chain->name, (unsigned long long)positions, (unsigned long long)asked);
+}
+
 static void go_up(lh_chain_controller *controller, const lh_chain *chain, int64_t now_us) {
     assert(chain->state == LH_CHAIN_READY && chain->stage_count > 0);
     assert(!lh_scheduler_chain_is_up(controller->scheduler));
@@ -112,6 +131,7 @@ static void go_up(lh_chain_controller *controller, const lh_chain *chain, int64_
                                 count_lost(controller, chain), now_us);
     else
         lh_scheduler_chain_up(controller->scheduler, chain->epoch, &kv, now_us);
+    tell_room(controller, chain);
     controller->up_epoch = chain->epoch;
     controller->up_chain = *chain;
 }
@@ -123,8 +143,9 @@ static void follow_first_worker(lh_chain_controller *controller, int64_t now_us)
         return;
     const lh_chain_stage *first = &chain->stages[0];
     if (first->tls == controller->tls && strcmp(first->address, controller->address) == 0 &&
-        strcmp(first->name, controller->first) == 0)
+        strcmp(first->name, controller->first) == 0 && strcmp(first->relay, controller->relay) == 0)
         return;
+    memcpy(controller->relay, first->relay, sizeof controller->relay);
     memcpy(controller->first, first->name, sizeof controller->first);
     memcpy(controller->address, first->address, sizeof controller->address);
     controller->tls = first->tls;
@@ -184,14 +205,31 @@ static void settle(lh_chain_controller *controller, int64_t now_us) {
 /* Sequences that could go on with another chain do not keep a worker that is to leave. */
 static void note_load(lh_chain_controller *controller) {
     lh_scheduler_figures figures = lh_scheduler_current_figures(controller->scheduler);
-    uint32_t load = figures.running + figures.waiting;
-    lh_fleet_note_load(controller->fleet, controller->has_stand_in ? 0 : load);
+    const lh_kv_ledger *ledger = lh_scheduler_ledger(controller->scheduler);
+    const lh_fleet_load load = {
+        .sequences = controller->has_stand_in ? 0 : figures.running + figures.waiting,
+        .positions = ledger->blocks_live * ledger->block_positions,
+        .mix = *lh_scheduler_mix(controller->scheduler)};
+    lh_fleet_note_load(controller->fleet, &load);
+}
+
+/* What the report and the gateway's own hop say of the links. */
+static void note_links(lh_chain_controller *controller, const lh_worker_report *report,
+                       int64_t now_us) {
+    const lh_link_notes notes = {.links = controller->links,
+                                 .gateway_site = controller->site,
+                                 .chain = lh_fleet_chain(controller->fleet),
+                                 .registry = lh_fleet_registry(controller->fleet)};
+    lh_link_notes_take(&notes, report, now_us);
+    if (strcmp(report->name, controller->first) == 0)
+        lh_link_notes_take_first_hop(&notes, controller->first, &controller->first_hop, now_us);
 }
 
 lh_status lh_chain_controller_put(lh_chain_controller *controller, const lh_worker_report *report,
                                   int64_t now_us, lh_fleet_answer *answer, lh_error *error) {
     note_load(controller);
     lh_status status = lh_fleet_put(controller->fleet, report, now_us, answer, error);
+    note_links(controller, report, now_us);
     if (lh_chain_is_loading(lh_fleet_chain(controller->fleet),
                             lh_fleet_registry(controller->fleet)))
         lh_scheduler_expect_chain(controller->scheduler, now_us + EXPECTATION_US);
@@ -258,6 +296,12 @@ void lh_chain_controller_note_stand_in(lh_chain_controller *controller, bool has
     controller->has_stand_in = has_stand_in;
 }
 
+void lh_chain_controller_studied(lh_chain_controller *controller, lh_plan_study *study,
+                                 int64_t now_us) {
+    lh_fleet_studied(controller->fleet, study, now_us);
+    settle(controller, now_us);
+}
+
 void lh_chain_controller_hold(lh_chain_controller *controller, const char *reason) {
     lh_fleet_hold(controller->fleet, reason);
 }
@@ -302,8 +346,11 @@ bool lh_chain_controller_next_action(lh_chain_controller *controller, int64_t no
     }
     if (c->wants_connect) {
         c->wants_connect = false;
-        *action = (lh_action){
-            .kind = LH_ACTION_CONNECT, .address = c->address, .tls = c->tls, .name = c->first};
+        *action = (lh_action){.kind = LH_ACTION_CONNECT,
+                              .address = c->address,
+                              .tls = c->tls,
+                              .name = c->first,
+                              .relay = c->relay};
         return true;
     }
     /* After a CONNECT, which may use the connection that was tried. */
@@ -313,7 +360,13 @@ bool lh_chain_controller_next_action(lh_chain_controller *controller, int64_t no
                               .address = c->tried.address,
                               .tls = c->tried.tls,
                               .name = c->tried.name,
+                              .relay = c->tried.relay,
                               .width = c->width};
+        return true;
+    }
+    lh_plan_study *study = lh_fleet_next_study(c->fleet, now_us);
+    if (study) {
+        *action = (lh_action){.kind = LH_ACTION_STUDY, .study = study};
         return true;
     }
     uint64_t step;

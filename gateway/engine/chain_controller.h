@@ -16,6 +16,8 @@ typedef enum lh_action_kind {
     /* Try a hop to another first worker beside that connection; a CONNECT to the same address uses
      * it. "": no hop is to be tried any more. */
     LH_ACTION_TRY,
+    /* Run a search for a better chain on another thread, then give it to _studied. */
+    LH_ACTION_STUDY,
     /* Submit a step. */
     LH_ACTION_SUBMIT,
     /* Reset a step's request; its step_done still comes. */
@@ -29,8 +31,10 @@ typedef struct lh_action {
     /* CONNECT, TRY */
     const char *address;
     bool tls;
-    const char *name; /* of the worker */
-    uint32_t width;   /* TRY: columns of an activation */
+    const char *name;     /* of the worker */
+    const char *relay;    /* whose address it is; "": the worker's own */
+    uint32_t width;       /* TRY: columns of an activation */
+    lh_plan_study *study; /* STUDY: owned by who acts */
     /* SUBMIT; until the next call of the chain controller. */
     const lh_step_manifest *manifest;
     /* CANCEL */
@@ -75,6 +79,9 @@ void lh_chain_controller_forget(lh_chain_controller *controller, const char *wor
 /* Whether its sequences could go on with another chain: then they do not keep a worker that is to
  * leave. */
 void lh_chain_controller_note_stand_in(lh_chain_controller *controller, bool has_stand_in);
+/* The study of the last STUDY, which has been run. */
+void lh_chain_controller_studied(lh_chain_controller *controller, lh_plan_study *study,
+                                 int64_t now_us);
 /* As lh_fleet_hold. */
 void lh_chain_controller_hold(lh_chain_controller *controller, const char *reason);
 /* Timeouts. Call at lh_chain_controller_deadline_us; INT64_MAX: there is none. */

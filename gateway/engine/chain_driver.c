@@ -4,6 +4,7 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "gateway/engine/first_hop.h"
+#include "gateway/engine/study_runner.h"
 #include "gateway/trace/step_recorder.h"
 
 #include <stdlib.h>
@@ -11,6 +12,7 @@
 struct lh_chain_driver {
     lh_chain_driver_options options;
     lh_first_hop *hop;
+    lh_study_runner studies;
     lh_step_recorder *recorder; /* NULL: nothing is traced */
     lh_trace_part *parts;       /* [sequences_max]: scratch of the recorder */
     void (*on_closed)(void *);
@@ -58,6 +60,14 @@ static void on_trial(void *context, const lh_hop_trial_report *report) {
     driver->options.on_news(driver->options.context);
 }
 
+/* ---- What a study says ---- */
+
+static void on_studied(void *context, lh_plan_study *study) {
+    lh_chain_driver *driver = context;
+    lh_chain_controller_studied(driver->options.controller, study, lh_clock_us());
+    driver->options.on_news(driver->options.context);
+}
+
 /* ---- Life ---- */
 
 static void destroy(lh_chain_driver *driver) {
@@ -84,6 +94,7 @@ lh_status lh_chain_driver_create(const lh_chain_driver_options *options, lh_chai
     if (!d)
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for a chain");
     d->options = *options;
+    lh_study_runner_init(&d->studies, options->loop, on_studied, d);
     lh_status status = options->traces ? create_recorder(d, error) : LH_OK;
     if (status == LH_OK)
         status = lh_first_hop_create(options->loop, options->name, options->tls, &options->limits,
@@ -96,10 +107,15 @@ lh_status lh_chain_driver_create(const lh_chain_driver_options *options, lh_chai
     return LH_OK;
 }
 
-static void on_hop_closed(void *context) {
+static void on_studies_closed(void *context) {
     lh_chain_driver *driver = context;
     driver->on_closed(driver->closed_context);
     destroy(driver);
+}
+
+static void on_hop_closed(void *context) {
+    lh_chain_driver *driver = context;
+    lh_study_runner_close(&driver->studies, on_studies_closed, driver);
 }
 
 void lh_chain_driver_close(lh_chain_driver *driver, void (*on_closed)(void *), void *context) {
@@ -134,21 +150,24 @@ static void submit(lh_chain_driver *driver, const lh_step_manifest *manifest) {
         record(driver, manifest, formed_us);
 }
 
+static lh_hop_end end_of(const lh_action *action) {
+    return (lh_hop_end){action->name, action->relay, action->address, action->tls};
+}
+
 static void connect_first(lh_chain_driver *driver, const lh_action *action) {
     lh_error error;
     lh_log(LH_LOG_INFO, "engine",
            "connecting to the first worker chain=%s worker=%s address=%s tls=%d",
            driver->options.name, action->name, action->address, action->tls);
-    if (lh_first_hop_connect(driver->hop, action->name, action->address, action->tls, &error) !=
-        LH_OK)
+    const lh_hop_end end = end_of(action);
+    if (lh_first_hop_connect(driver->hop, &end, &error) != LH_OK)
         lh_log(LH_LOG_ERROR, "engine", "no connection to the first worker address=%s error=\"%s\"",
                action->address, error.message);
 }
 
 static void try_first(lh_chain_driver *driver, const lh_action *action) {
-    bool is_one = action->address[0] != '\0';
-    lh_first_hop_try(driver->hop, action->name, is_one ? action->address : NULL, action->tls,
-                     action->width);
+    const lh_hop_end end = end_of(action);
+    lh_first_hop_try(driver->hop, action->address[0] != '\0' ? &end : NULL, action->width);
 }
 
 void lh_chain_driver_act(lh_chain_driver *driver, const lh_action *action) {
@@ -158,6 +177,9 @@ void lh_chain_driver_act(lh_chain_driver *driver, const lh_action *action) {
         break;
     case LH_ACTION_TRY:
         try_first(driver, action);
+        break;
+    case LH_ACTION_STUDY:
+        lh_study_runner_run(&driver->studies, action->study);
         break;
     case LH_ACTION_SUBMIT:
         submit(driver, action->manifest);

@@ -9,6 +9,7 @@
 #include "gateway/engine/chain_driver.h"
 #include "gateway/engine/deferred_events.h"
 #include "gateway/engine/engine_options.h"
+#include "gateway/engine/fleet_map_json.h"
 #include "gateway/engine/fleet_metrics.h"
 #include "gateway/engine/fleet_queries.h"
 #include "gateway/engine/fleet_view_json.h"
@@ -238,22 +239,29 @@ static lh_fleet_view view_fleet(lh_engine *engine) {
                           .sequences_max = engine->options.scheduler.sequences_max,
                           .queue_max = engine->options.scheduler.queue_max,
                           .members = lh_fleet_server_members(engine->server),
-                          .self = engine->options.self};
+                          .self = engine->options.self,
+                          .numbers = &engine->options.fleet};
     lh_self_description_renew(&view.self, engine->options.tls);
     for (uint32_t i = 0; i < lh_router_count(engine->router); i++)
         view.first_hops[i] = lh_chain_driver_first_hop(engine->drivers[i]);
     return view;
 }
 
-static char *render_fleet(void *context) {
+static char *render_fleet(void *context, lh_fleet_question question) {
     lh_engine *engine = context;
+    if (question == LH_FLEET_MAP)
+        return lh_fleet_map_render(engine->router, lh_clock_us());
     const lh_fleet_view view = view_fleet(engine);
     return lh_fleet_view_render(engine->router, lh_fleet_server_model(engine->server), &view,
                                 lh_clock_us());
 }
 
 char *lh_engine_fleet_json(lh_engine *engine) {
-    return lh_fleet_queries_ask(engine->queries);
+    return lh_fleet_queries_ask(engine->queries, LH_FLEET_STATE);
+}
+
+char *lh_engine_fleet_map_json(lh_engine *engine) {
+    return lh_fleet_queries_ask(engine->queries, LH_FLEET_MAP);
 }
 
 /* ---- Metrics ---- */
@@ -408,7 +416,8 @@ static lh_status create_parts(lh_engine *engine, lh_error *error) {
     if (o->publishes_metrics)
         uv_timer_start(&engine->metrics_timer, on_metrics_timer, 0, METRICS_EVERY_MS);
     lh_router_hold(engine->router, "the digests of the model's tensors are being computed");
-    status = lh_model_file_start_digests(o->model_file, o->digest_threads, wake, engine, error);
+    status = lh_model_file_start_digests(o->model_file, o->digest_threads, o->self.state_dir, wake,
+                                         engine, error);
     if (status == LH_OK && pthread_create(&engine->thread, NULL, run, engine) != 0)
         status = lh_fail(error, LH_ERR_IO, "the engine's thread could not be started");
     return status;

@@ -76,3 +76,5 @@ void lh_engine_render_metrics(lh_engine *engine, lh_exposition *exposition);
 /* GET /fleet: a JSON text (workers, chains, stages, links, state), malloc'd, the caller frees;
  * NULL: out of memory. */
 char *lh_engine_fleet_json(lh_engine *engine);
+/* GET /fleet/map: what plans are made from (fleet_map_json.h); the same. */
+char *lh_engine_fleet_map_json(lh_engine *engine);

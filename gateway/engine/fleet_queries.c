@@ -7,6 +7,7 @@
 
 typedef struct fleet_query {
     struct fleet_query *next;
+    lh_fleet_question question;
     char *text;
     bool is_answered;
 } fleet_query;
@@ -41,8 +42,8 @@ void lh_fleet_queries_destroy(lh_fleet_queries *queries) {
     free(queries);
 }
 
-char *lh_fleet_queries_ask(lh_fleet_queries *queries) {
-    fleet_query query = {0};
+char *lh_fleet_queries_ask(lh_fleet_queries *queries, lh_fleet_question question) {
+    fleet_query query = {.question = question};
     pthread_mutex_lock(&queries->mutex);
     query.next = queries->first;
     queries->first = &query;
@@ -53,11 +54,13 @@ char *lh_fleet_queries_ask(lh_fleet_queries *queries) {
     return query.text;
 }
 
-void lh_fleet_queries_answer(lh_fleet_queries *queries, char *(*render)(void *), void *context) {
+void lh_fleet_queries_answer(lh_fleet_queries *queries,
+                             char *(*render)(void *context, lh_fleet_question question),
+                             void *context) {
     pthread_mutex_lock(&queries->mutex);
     for (; queries->first; queries->first = queries->first->next) {
         assert(!queries->first->is_answered);
-        queries->first->text = render(context);
+        queries->first->text = render(context, queries->first->question);
         queries->first->is_answered = true;
     }
     pthread_cond_broadcast(&queries->answered);

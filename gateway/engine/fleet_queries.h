@@ -1,5 +1,5 @@
-/* Queries of GET /fleet: asked by any thread, which waits, and answered by the engine's thread,
- * whose state they are about. */
+/* Queries of GET /fleet and GET /fleet/map: asked by any thread, which waits, and answered by the
+ * engine's thread, whose state they are about. */
 #pragma once
 
 #include "common/base/status.h"
@@ -8,6 +8,8 @@
 
 typedef struct lh_fleet_queries lh_fleet_queries;
 
+typedef enum lh_fleet_question { LH_FLEET_STATE, LH_FLEET_MAP } lh_fleet_question;
+
 /* wake is called by any thread when there is something to answer. LH_ERR_NO_MEMORY. */
 lh_status lh_fleet_queries_create(void (*wake)(void *), void *wake_context,
                                   lh_fleet_queries **queries, lh_error *error);
@@ -15,7 +17,9 @@ lh_status lh_fleet_queries_create(void (*wake)(void *), void *wake_context,
 void lh_fleet_queries_destroy(lh_fleet_queries *queries);
 
 /* Any thread: the text that was rendered for it, which the caller frees. */
-char *lh_fleet_queries_ask(lh_fleet_queries *queries);
+char *lh_fleet_queries_ask(lh_fleet_queries *queries, lh_fleet_question question);
 /* The engine's thread: answers all queries that wait, each with a malloc'd text of its own; NULL:
  * out of memory. */
-void lh_fleet_queries_answer(lh_fleet_queries *queries, char *(*render)(void *), void *context);
+void lh_fleet_queries_answer(lh_fleet_queries *queries,
+                             char *(*render)(void *context, lh_fleet_question question),
+                             void *context);

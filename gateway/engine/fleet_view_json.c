@@ -4,6 +4,8 @@
 #include "common/protocol/host_facts_json.h"
 #include "common/protocol/measurements_json.h"
 #include "gateway/cost/overlap_json.h"
+#include "gateway/engine/layers_json.h"
+#include "gateway/engine/plan_view_json.h"
 
 #include <jansson.h>
 #include <time.h>
@@ -49,11 +51,25 @@ static json_t *render_certificate(const lh_member_list *members, const char *wor
                      member->serial, "ca", member->authority);
 }
 
-static json_t *render_worker(const lh_fleet *fleet, const lh_worker *worker,
+/* Whom it relays to; null where it does not relay. */
+static json_t *render_reaches(const lh_worker_report *report) {
+    json_t *reaches = report->relays ? json_array() : json_null();
+    for (uint32_t i = 0; i < report->reach_count; i++) {
+        const lh_relay_reach *reach = &report->reaches[i];
+        json_array_append_new(reaches,
+                              json_pack("{s:s, s:b, s:I, s:o}", "worker", reach->name, "connected",
+                                        (int)reach->hop.connected, "round_trip_us",
+                                        (json_int_t)reach->hop.round_trip_us, "error",
+                                        text_or_null(reach->error)));
+    }
+    return reaches;
+}
+
+static json_t *render_worker(lh_role_inquiry *roles, const lh_worker *worker,
                              const lh_member_list *members, int64_t now_us) {
     const lh_worker_report *r = &worker->report;
     char reason[LH_ERROR_MESSAGE_BYTES];
-    lh_worker_role role = lh_fleet_role(fleet, worker, now_us, reason);
+    lh_worker_role role = lh_worker_role_of(roles, worker, reason);
     json_t *assignment = r->assignment.state == LH_WORKER_IDLE
                              ? json_null()
                              : json_pack("{s:I, s:s, s:I, s:I, s:o}", "generation",
@@ -84,7 +100,7 @@ static json_t *render_worker(const lh_fleet *fleet, const lh_worker *worker,
                               (json_int_t)r->steps.done, "failed", (json_int_t)r->steps.failed);
     return json_pack(
         "{s:s, s:s, s:s, s:o, s:s, s:s, s:i, s:f, s:o, s:o, s:I, s:I, s:I, s:I, s:b, "
-        "s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+        "s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:o}",
         "name", r->name, "site", r->site, "role", lh_worker_role_name(role), "reason",
         text_or_null(reason), "version", r->version, "isa", r->isa, "threads", (int)r->threads,
         "slowdown", r->slowdown, "speed", lh_machine_speed_render(&r->speed), "addresses",
@@ -96,12 +112,16 @@ static json_t *render_worker(const lh_fleet *fleet, const lh_worker *worker,
         render_certificate(members, r->name), "clock_offset_ms",
         lh_host_facts_know(&r->host, LH_HOST_CLOCK_MS) ? json_integer(r->clock_offset_ms)
                                                        : json_null(),
-        "host", lh_host_facts_render(&r->host));
+        "host", lh_host_facts_render(&r->host), "behind_relay", (int)r->is_behind_relay, "reaches",
+        render_reaches(r));
 }
 
-/* As the log writes them: "0-14", both included. */
-static json_t *render_layers(const lh_chain_stage *stage) {
-    return json_sprintf("%u-%u", stage->first_layer, stage->last_layer - 1);
+/* Who computes a stage together with its worker. */
+static json_t *render_members(const lh_chain_team *team) {
+    json_t *members = json_array();
+    for (uint32_t i = 0; i < team->follower_count; i++)
+        json_array_append_new(members, json_string(team->followers[i].name));
+    return members;
 }
 
 static json_t *render_stages(const lh_chain *chain, const lh_registry *registry) {
@@ -116,10 +136,12 @@ static json_t *render_stages(const lh_chain *chain, const lh_registry *registry)
                                 : "idle";
         json_array_append_new(
             stages,
-            json_pack("{s:s, s:s, s:o, s:i, s:i, s:s, s:b, s:s}", "worker", stage->name, "site",
-                      worker ? worker->report.site : "", "layers", render_layers(stage),
-                      "first_layer", (int)stage->first_layer, "last_layer", (int)stage->last_layer,
-                      "address", stage->address, "tls", (int)stage->tls, "state", state));
+            json_pack("{s:s, s:s, s:o, s:i, s:i, s:s, s:o, s:b, s:s, s:o}", "worker", stage->name,
+                      "site", worker ? worker->report.site : "", "layers",
+                      lh_layers_render(stage->first_layer, stage->last_layer), "first_layer",
+                      (int)stage->first_layer, "last_layer", (int)stage->last_layer, "address",
+                      stage->address, "via", text_or_null(stage->relay), "tls", (int)stage->tls,
+                      "state", state, "members", render_members(&stage->team)));
     }
     return stages;
 }
@@ -172,12 +194,38 @@ static json_t *render_successor(const lh_fleet *fleet) {
         return json_null();
     json_t *stages = json_array();
     for (uint32_t i = 0; i < next->stage_count; i++)
-        json_array_append_new(stages,
-                              json_pack("{s:s, s:o, s:i, s:i}", "worker", next->stages[i].name,
-                                        "layers", render_layers(&next->stages[i]), "first_layer",
-                                        (int)next->stages[i].first_layer, "last_layer",
-                                        (int)next->stages[i].last_layer));
+        json_array_append_new(
+            stages,
+            json_pack("{s:s, s:o, s:i, s:i, s:o}", "worker", next->stages[i].name, "layers",
+                      lh_layers_render(next->stages[i].first_layer, next->stages[i].last_layer),
+                      "first_layer", (int)next->stages[i].first_layer, "last_layer",
+                      (int)next->stages[i].last_layer, "members",
+                      render_members(&next->stages[i].team)));
     return json_pack("{s:s, s:o}", "cause", cause, "stages", stages);
+}
+
+/* A worker, or the gateway. */
+static const char *end_of(const char *name) {
+    return name[0] ? name : "gateway";
+}
+
+/* Every direction between two sites of which something is known. */
+static json_t *render_matrix(const lh_link_matrix *links, int64_t now_us) {
+    json_t *matrix = json_array();
+    const char *from, *to;
+    lh_link_value v;
+    for (uint32_t at = 0; lh_link_matrix_next(links, &at, &from, &to, &v);)
+        json_array_append_new(
+            matrix,
+            json_pack("{s:s, s:s, s:o, s:b, s:o, s:o, s:s, s:s, s:s}", "from", end_of(from), "to",
+                      end_of(to), "bytes_per_us",
+                      v.bytes_per_us > 0 ? json_real(v.bytes_per_us) : json_null(),
+                      "bytes_per_us_is_bound", (int)v.bytes_per_us_is_bound, "round_trip_us",
+                      v.round_trip_us > 0 ? json_integer(v.round_trip_us) : json_null(), "age_us",
+                      v.bytes_per_us > 0 ? json_integer(now_us - v.rate_at_us) : json_null(),
+                      "source", lh_link_source_name(v.source), "from_worker", end_of(v.from),
+                      "to_worker", end_of(v.to)));
+    return matrix;
 }
 
 static json_t *render_chain(const lh_chain_controller *controller, const lh_hop_profile *first_hop,
@@ -185,13 +233,13 @@ static json_t *render_chain(const lh_chain_controller *controller, const lh_hop_
     const lh_fleet *fleet = lh_chain_controller_fleet(controller);
     const lh_chain *chain = lh_fleet_chain(fleet);
     return json_pack(
-        "{s:s, s:I, s:s, s:o, s:o, s:o, s:o, s:o, s:O}", "name", chain->name, "epoch",
+        "{s:s, s:I, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:O}", "name", chain->name, "epoch",
         (json_int_t)chain->epoch, "state", chain_states[chain->state], "reason",
         text_or_null(lh_fleet_reason(fleet)), "stages",
         render_stages(chain, lh_fleet_registry(fleet)), "links",
         render_links(chain, lh_fleet_registry(fleet), first_hop, lh_fleet_first_hop_error(fleet),
                      now_us),
-        "next", render_successor(fleet), "overlap",
+        "next", render_successor(fleet), "better", lh_plan_view_render(fleet, now_us), "overlap",
         lh_overlap_json_render(lh_scheduler_planner(lh_chain_controller_scheduler(controller))),
         "queue", queue);
 }
@@ -272,6 +320,12 @@ static const char *reason_of(const lh_router *router) {
     return reason;
 }
 
+/* The formats that all stages have, as the flags name them. */
+static json_t *render_numbers(const lh_fleet_options *options) {
+    return json_pack("{s:s, s:s, s:s}", "activations", options->has_q16 ? "q16" : "q8", "gpu_math",
+                     options->has_fast_math ? "fast" : "exact", "kv_type", options->kv_type);
+}
+
 char *lh_fleet_view_render(const lh_router *router, const lh_fleet_model *model,
                            const lh_fleet_view *view, int64_t now_us) {
     json_t *about = json_pack("{s:s, s:I, s:s}", "name", model->name, "file_bytes",
@@ -283,9 +337,10 @@ char *lh_fleet_view_render(const lh_router *router, const lh_fleet_model *model,
         const lh_fleet *fleet = lh_chain_controller_fleet(controller);
         json_t *own = render_queue(lh_chain_controller_scheduler(controller), view);
         const lh_registry *registry = lh_fleet_registry(fleet);
+        lh_role_inquiry roles = lh_fleet_ask_roles(fleet, now_us);
         for (uint32_t w = 0; w < lh_registry_count(registry); w++)
             json_array_append_new(
-                workers, render_worker(fleet, lh_registry_at(registry, w), view->members, now_us));
+                workers, render_worker(&roles, lh_registry_at(registry, w), view->members, now_us));
         if (lh_fleet_chain(fleet)->state != LH_CHAIN_NONE)
             json_array_append_new(chains,
                                   render_chain(controller, &view->first_hops[i], own, now_us));
@@ -298,9 +353,11 @@ char *lh_fleet_view_render(const lh_router *router, const lh_fleet_model *model,
     json_object_set_new(queue, "queue_max", json_integer(view->queue_max));
     if (lh_router_count(router) > 1)
         json_object_del(queue, "decode"); /* of each chain alone */
-    json_t *whole = json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "state", view->state, "reason",
-                              text_or_null(reason_of(router)), "gateway", render_self(&view->self),
-                              "model", about, "workers", workers, "chains", chains, "queue", queue);
+    json_t *whole =
+        json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "state", view->state, "reason",
+                  text_or_null(reason_of(router)), "gateway", render_self(&view->self), "model",
+                  about, "numbers", render_numbers(view->numbers), "workers", workers, "chains",
+                  chains, "matrix", render_matrix(lh_router_links(router), now_us), "queue", queue);
     char *text = whole ? json_dumps(whole, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
     json_decref(whole);
     return text;

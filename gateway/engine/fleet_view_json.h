@@ -13,6 +13,7 @@ typedef struct lh_fleet_view {
     const lh_member_list
         *members; /* with certificates of the gateway's own CA; NULL: it has none */
     lh_self_description self;
+    const lh_fleet_options *numbers;            /* what they say of how stages compute */
     lh_hop_profile first_hops[LH_REPLICAS_MAX]; /* of each chain; not present: there is none */
 } lh_fleet_view;
 

@@ -2,6 +2,8 @@
 #include "gateway/engine/replica_members.h"
 
 #include "common/base/log.h"
+#include "gateway/fleet/aimed_deal.h"
+#include "gateway/fleet/candidates.h"
 #include "gateway/fleet/first_plan.h"
 #include "gateway/fleet/planner.h"
 #include "gateway/fleet/registry.h"
@@ -104,7 +106,9 @@ static member *make_place(lh_replica_members *members, int64_t now_us) {
 
 static void deal(lh_replica_members *members, living *l) {
     assert(!members->is_dealt);
-    uint32_t made = lh_replica_deal(&l->table, l->replica_of);
+    uint32_t made = members->options.has_aim
+                        ? lh_aimed_deal(&members->options, &l->table, l->replica_of)
+                        : lh_replica_deal(&l->table, l->replica_of);
     for (uint32_t i = 0; i < l->table.count; i++) {
         assert(l->replica_of[i] < members->replicas);
         l->members[i]->place = (lh_replica_place){l->replica_of[i], LH_REPLICA_NONE};
@@ -169,8 +173,9 @@ lh_status lh_replica_members_note(lh_replica_members *members, const lh_worker_r
         members->changed_us = now_us;
     }
     snprintf(one->site, sizeof one->site, "%s", report->site);
-    one->worker = (lh_plan_worker){one->name, one->site, report->threads, report->memory_bytes,
-                                   report->speed};
+    one->worker = lh_candidates_offer_of(report);
+    one->worker.name = one->name;
+    one->worker.site = one->site;
     one->renewed_us = now_us;
     one->is_leaving = report->leaving;
     gather(members, now_us, &l);

@@ -25,6 +25,10 @@ struct lh_router {
     uint64_t sequence_number;
     /* A tenant's share is of all chains together. */
     lh_fairness_group group;
+    /* Sites are the same for all chains. */
+    lh_link_matrix *links;
+    lh_link_survey survey;
+    lh_relays *relays;
     lh_chain_controller *controllers[LH_REPLICAS_MAX];
     char names[LH_REPLICAS_MAX][LH_WORKER_NAME_BYTES];
 };
@@ -41,6 +45,8 @@ static lh_status create_controller(lh_router *r, uint32_t index,
     lh_fleet_options fleet = *fleet_options;
     lh_scheduler_options scheduler = *scheduler_options;
     fleet.chain_name = r->names[index];
+    fleet.links = r->links;
+    fleet.origin.relays = r->relays;
     fleet.epoch_stride = r->count;
     fleet.epoch_offset = index;
     scheduler.chain_name = r->names[index];
@@ -67,6 +73,11 @@ lh_status lh_router_create(uint32_t count, const lh_fleet_options *fleet,
     r->lease_us = fleet->lease_us;
     lh_status status =
         count > 1 ? lh_replica_members_create(count, fleet, now_us, &r->members, error) : LH_OK;
+    if (status == LH_OK)
+        status = lh_link_matrix_create(&r->links, error);
+    if (status == LH_OK)
+        status = lh_relays_create(fleet->lease_us, &r->relays, error);
+    lh_link_survey_init(&r->survey, r->links, fleet->origin.site, fleet->survey_bytes);
     for (uint32_t i = 0; i < count && status == LH_OK; i++) {
         lh_replica_name(fleet->chain_name, i, r->names[i]);
         status = create_controller(r, i, fleet, scheduler, sink, now_us, error);
@@ -85,6 +96,8 @@ void lh_router_destroy(lh_router *router) {
     for (uint32_t i = 0; i < router->count; i++)
         lh_chain_controller_destroy(router->controllers[i]);
     lh_replica_members_destroy(router->members);
+    lh_link_matrix_destroy(router->links);
+    lh_relays_destroy(router->relays);
     free(router);
 }
 
@@ -95,6 +108,10 @@ uint32_t lh_router_count(const lh_router *router) {
 lh_chain_controller *lh_router_controller(const lh_router *router, uint32_t index) {
     assert(index < router->count);
     return router->controllers[index];
+}
+
+const lh_link_matrix *lh_router_links(const lh_router *router) {
+    return router->links;
 }
 
 const char *lh_router_name(const lh_router *router, uint32_t index) {
@@ -152,9 +169,8 @@ static lh_status put_to_old_chain(lh_router *r, const lh_replica_place *place,
     return status;
 }
 
-lh_status lh_router_put(lh_router *router, const lh_worker_report *report, int64_t now_us,
-                        lh_fleet_answer *answer, lh_error *error) {
-    lh_router *r = router;
+static lh_status put_to_chain(lh_router *r, const lh_worker_report *report, int64_t now_us,
+                              lh_fleet_answer *answer, lh_error *error) {
     lh_replica_place place = {0, LH_REPLICA_NONE};
     if (r->count > 1) {
         note_stand_ins(r);
@@ -180,7 +196,63 @@ lh_status lh_router_put(lh_router *router, const lh_worker_report *report, int64
     return lh_chain_controller_put(r->controllers[place.replica], report, now_us, answer, error);
 }
 
+/* Whether some chain serves, and none forms or is prepared. */
+static bool is_quiet(const lh_router *r) {
+    bool is_served = false;
+    for (uint32_t i = 0; i < r->count; i++) {
+        const lh_fleet *fleet = lh_chain_controller_fleet(r->controllers[i]);
+        lh_chain_state state = lh_fleet_chain(fleet)->state;
+        const char *cause;
+        is_served |= state == LH_CHAIN_READY;
+        if (state == LH_CHAIN_FORMING || lh_fleet_successor(fleet, &cause))
+            return false;
+    }
+    return is_served;
+}
+
+static uint32_t collect_machines(const lh_router *r, lh_survey_machine machines[LH_WORKERS_MAX]) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < r->count; i++) {
+        const lh_fleet *fleet = lh_chain_controller_fleet(r->controllers[i]);
+        const lh_registry *registry = lh_fleet_registry(fleet);
+        lh_scheduler_figures figures = lh_scheduler_current_figures(scheduler_at(r, i));
+        lh_survey_use use = figures.running + figures.waiting > 0 ? LH_SURVEY_BUSY : LH_SURVEY_IDLE;
+        for (uint32_t w = 0; w < lh_registry_count(registry) && count < LH_WORKERS_MAX; w++) {
+            const lh_worker_report *report = &lh_registry_at(registry, w)->report;
+            bool has_part = lh_chain_find(lh_fleet_chain(fleet), report->name) >= 0;
+            machines[count++] = (lh_survey_machine){report, has_part ? use : LH_SURVEY_SPARE};
+        }
+    }
+    return count;
+}
+
+/* The link that this worker is to measure for the matrix, if it is its turn. */
+static void survey_links(lh_router *r, const lh_worker_report *report, int64_t now_us,
+                         lh_fleet_answer *answer) {
+    lh_survey_machine machines[LH_WORKERS_MAX];
+    lh_link_survey_take(&r->survey, report, now_us);
+    if (lh_link_survey_is_due(&r->survey, now_us))
+        lh_link_survey_look(&r->survey, machines, collect_machines(r, machines), is_quiet(r),
+                            now_us);
+    const lh_survey_task *task = lh_link_survey_task(&r->survey, report->name);
+    answer->has_survey = task;
+    if (task)
+        answer->survey = *task;
+}
+
+lh_status lh_router_put(lh_router *router, const lh_worker_report *report, int64_t now_us,
+                        lh_fleet_answer *answer, lh_error *error) {
+    lh_relays_note(router->relays, report, now_us);
+    lh_status status = put_to_chain(router, report, now_us, answer, error);
+    if (status != LH_OK)
+        return status;
+    survey_links(router, report, now_us, answer);
+    answer->relayed_count = lh_relays_list(router->relays, report, &answer->relayed);
+    return LH_OK;
+}
+
 void lh_router_forget(lh_router *router, const char *worker, int64_t now_us) {
+    lh_relays_suspect(router->relays, worker, now_us);
     for (uint32_t i = 0; i < router->count; i++)
         lh_chain_controller_forget(router->controllers[i], worker, now_us);
 }

@@ -4,14 +4,20 @@
 /* How many times as often workers report while their chain forms, or its successor is prepared. */
 #define FORMING_HASTE 5
 
-static lh_assignment assignment_of(const lh_chain *chain, uint32_t index) {
+static lh_assignment assignment_of(const lh_chain *chain, const lh_registry *registry,
+                                   uint32_t index, uint32_t number) {
     bool has_next = index + 1 < chain->stage_count;
-    return (lh_assignment){.chain = chain->name,
-                           .epoch = chain->epoch,
-                           .stage = chain->stages[index],
-                           .next = chain->stages[has_next ? index + 1 : index],
-                           .has_next = has_next,
-                           .previous = index > 0 ? chain->stages[index - 1].name : NULL};
+    const lh_worker *member;
+    lh_assignment a = {.chain = chain->name,
+                       .epoch = chain->epoch,
+                       .stage = chain->stages[index],
+                       .next = chain->stages[has_next ? index + 1 : index],
+                       .member = number,
+                       .has_next = has_next,
+                       .previous = index > 0 ? chain->stages[index - 1].name : NULL};
+    for (uint32_t i = 0; lh_chain_member(chain, registry, index, i, &member); i++)
+        a.member_addresses[i] = member ? member->report.member_address : "";
+    return a;
 }
 
 static const char *why_it_stays(const lh_handover *handover) {
@@ -22,35 +28,50 @@ static const char *why_it_stays(const lh_handover *handover) {
     return "its chain is being formed";
 }
 
+/* False: it has none. */
+static bool find_assignment(const lh_handover_view *view, const char *name, lh_assignment *a) {
+    uint32_t number;
+    int index = lh_chain_find_member(view->chain, name, &number);
+    if (index >= 0)
+        *a = assignment_of(view->chain, view->registry, (uint32_t)index, number);
+    return index >= 0;
+}
+
+/* What it is to do for the next chain. */
+static void add_successor(const lh_handover *handover, const lh_handover_view *view,
+                          const char *name, lh_fleet_answer *answer) {
+    const lh_chain *next = lh_handover_successor(handover);
+    uint32_t number;
+    int task = lh_handover_task(handover, view->chain, name, &number, &answer->prepare_holds);
+    int trial = lh_handover_trial(handover, view, name);
+    answer->has_prepare = task >= 0;
+    if (task >= 0)
+        answer->prepare = assignment_of(next, view->registry, (uint32_t)task, number);
+    answer->has_trial = trial >= 0;
+    if (trial >= 0)
+        answer->trial = assignment_of(next, view->registry, (uint32_t)trial, 0);
+}
+
 void lh_answer_make(const lh_fleet_options *options, const lh_handover *handover,
                     const lh_handover_view *view, const lh_worker_report *report,
                     lh_fleet_answer *answer) {
     const lh_chain *chain = view->chain;
-    int index = lh_chain_find(chain, report->name);
-    bool has_stage = index >= 0;
+    lh_assignment assignment = {0};
+    bool has_stage = find_assignment(view, report->name, &assignment);
     *answer = (lh_fleet_answer){.options = options,
                                 .renew_us = options->renew_us,
                                 .lease_us = options->lease_us,
                                 .is_planned = chain->state != LH_CHAIN_NONE,
                                 .has_assignment = has_stage,
+                                .assignment = assignment,
                                 .is_urgent = has_stage && view->sequences > 0,
                                 .is_leaving = report->leaving,
                                 .may_go = report->leaving && !has_stage};
-    if (has_stage)
-        answer->assignment = assignment_of(chain, (uint32_t)index);
-    const lh_chain_stage *next =
-        lh_handover_task(handover, chain, report->name, &answer->prepare_holds);
-    answer->has_prepare = next;
-    if (next)
-        answer->prepare = *next;
-    int trial = lh_handover_trial(handover, view, report->name);
-    answer->has_trial = trial >= 0;
-    if (trial >= 0)
-        answer->trial = assignment_of(lh_handover_successor(handover), (uint32_t)trial);
+    add_successor(handover, view, report->name, answer);
     if (report->leaving)
         answer->leave_reason = has_stage ? why_it_stays(handover) : "it has no part in a chain";
     bool is_awaited =
         has_stage && (chain->state != LH_CHAIN_READY || lh_handover_successor(handover));
-    if (is_awaited || next || trial >= 0)
+    if (is_awaited || answer->has_prepare || answer->has_trial)
         answer->renew_us /= FORMING_HASTE;
 }

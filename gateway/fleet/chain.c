@@ -1,24 +1,35 @@
 /* A chain's stages, addresses and readiness. */
 #include "gateway/fleet/chain.h"
 
+#include "common/base/random_id.h"
+
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
-/* Plain inside a site; between sites TLS where both have it. */
-static lh_status choose_address(const char *sender, lh_chain_origin from,
-                                const lh_worker_report *to, lh_chain_stage *stage,
-                                lh_error *error) {
-    bool tls_possible = to->tls_address[0] && from.has_tls;
-    bool same_site = strcmp(from.site, to->site) == 0;
-    stage->tls = tls_possible && !(same_site && to->plain_address[0]);
-    const char *address = stage->tls ? to->tls_address : to->plain_address;
+lh_status lh_chain_choose_address(const char *sender, const lh_chain_origin *from,
+                                  const lh_worker_report *to, lh_chain_stage *stage,
+                                  lh_error *error) {
+    bool same_site = strcmp(from->site, to->site) == 0;
+    const lh_worker_report *relay =
+        to->is_behind_relay && !same_site ? lh_relays_find(from->relays, to) : NULL;
+    const lh_worker_report *end = relay ? relay : to;
+    if (to->is_behind_relay && !same_site && !relay)
+        return lh_fail(error, LH_ERR_UNAVAILABLE,
+                       "%s cannot send to worker %s: no relay of site %s "
+                       "reaches it",
+                       sender, to->name, to->site);
+    bool tls_possible = end->tls_address[0] && from->has_tls;
+    stage->tls = tls_possible && !(same_site && end->plain_address[0]);
+    const char *address = stage->tls ? end->tls_address : end->plain_address;
     if (!address[0])
-        return lh_fail(
-            error, LH_ERR_UNAVAILABLE, "%s cannot send to worker %s: %s", sender, to->name,
-            to->tls_address[0] ? "it takes TLS alone and the sender has no certificate (--tls-cert)"
-                               : "it has no address");
+        return lh_fail(error, LH_ERR_UNAVAILABLE, "%s cannot send to worker %s: %s", sender,
+                       end->name,
+                       end->tls_address[0]
+                           ? "it takes TLS alone and the sender has no certificate (--tls-cert)"
+                           : "it has no address");
     memcpy(stage->address, address, sizeof stage->address);
+    snprintf(stage->relay, sizeof stage->relay, "%s", relay ? relay->name : "");
     return LH_OK;
 }
 
@@ -42,16 +53,35 @@ lh_status lh_chain_form(lh_chain *chain, const lh_plan *plan, const lh_worker *c
                                   .last_layer = plan->stages[i].last_layer,
                                   .wire = stage->wire};
         memcpy(stage->name, report->name, sizeof stage->name);
-        lh_status status = choose_address(sender, from, report, stage, error);
+        lh_status status = lh_chain_choose_address(sender, &from, report, stage, error);
         if (status != LH_OK)
             return status;
         sender = report->name;
-        from = (lh_chain_origin){report->site, report->tls_address[0] != 0};
+        from = (lh_chain_origin){report->site, report->tls_address[0] != 0, origin->relays};
     }
     formed.state = LH_CHAIN_FORMING;
     formed.epoch = formed.planned_epoch = epoch;
     formed.formed_us = now_us;
     *chain = formed;
+    return LH_OK;
+}
+
+/* Into `stage`, which has just been formed: the team of the same one before. Where somebody of it
+ * was restarted it is a new one. */
+static lh_status renew_team(lh_chain_stage *stage, const lh_chain_stage *before,
+                            const lh_registry *registry, lh_error *error) {
+    lh_chain_team *team = &stage->team;
+    bool restarted = stage->instance != before->instance;
+    *team = before->team;
+    for (uint32_t i = 0; i < team->follower_count; i++) {
+        const lh_worker *worker = lh_registry_find(registry, team->followers[i].name);
+        if (!worker)
+            return lh_fail(error, LH_ERR_NOT_FOUND, "worker %s is gone", team->followers[i].name);
+        restarted |= team->followers[i].instance != worker->report.instance;
+        team->followers[i].instance = worker->report.instance;
+    }
+    if (restarted)
+        team->epoch = 0;
     return LH_OK;
 }
 
@@ -67,10 +97,14 @@ lh_status lh_chain_renew(lh_chain *chain, const lh_registry *registry,
             return lh_fail(error, LH_ERR_NOT_FOUND, "worker %s is gone", stage->name);
         plan.stages[i] = (lh_plan_stage){i, stage->first_layer, stage->last_layer};
     }
-    uint32_t planned_epoch = chain->planned_epoch;
+    const lh_chain before = *chain;
     lh_status status = lh_chain_form(chain, &plan, workers, origin, epoch, now_us, error);
-    if (status == LH_OK && planned_epoch != 0)
-        chain->planned_epoch = planned_epoch;
+    for (uint32_t i = 0; i < chain->stage_count && status == LH_OK; i++)
+        status = renew_team(&chain->stages[i], &before.stages[i], registry, error);
+    if (status != LH_OK)
+        *chain = before;
+    else if (before.planned_epoch != 0)
+        chain->planned_epoch = before.planned_epoch;
     return status;
 }
 
@@ -91,9 +125,43 @@ void lh_chain_drop(lh_chain *chain) {
     chain->stage_count = 0;
 }
 
+static bool has_same_shares(const lh_chain_team *a, const lh_chain_team *b) {
+    bool is_same = a->follower_count == b->follower_count;
+    for (uint32_t i = 0; i <= a->follower_count && is_same; i++)
+        is_same = a->weights[i] == b->weights[i] &&
+                  (i == 0 || strcmp(a->followers[i - 1].name, b->followers[i - 1].name) == 0);
+    return is_same;
+}
+
+bool lh_chain_has_same_parts(const lh_chain_stage *a, const lh_chain_stage *b) {
+    return a->first_layer == b->first_layer && a->last_layer == b->last_layer &&
+           strcmp(a->name, b->name) == 0 && has_same_shares(&a->team, &b->team);
+}
+
 static bool is_same_stage(const lh_chain_stage *a, const lh_chain_stage *b) {
-    return a->instance == b->instance && a->first_layer == b->first_layer &&
-           a->last_layer == b->last_layer && strcmp(a->name, b->name) == 0;
+    bool is_same = a->instance == b->instance && lh_chain_has_same_parts(a, b);
+    for (uint32_t i = 0; i < a->team.follower_count && is_same; i++)
+        is_same = a->team.followers[i].instance == b->team.followers[i].instance;
+    return is_same;
+}
+
+void lh_chain_found_team(lh_chain_team *team, uint32_t epoch) {
+    assert(team->follower_count > 0 && epoch > 0);
+    team->epoch = epoch;
+    for (size_t at = 0; at < sizeof team->secret; at += sizeof(uint64_t)) {
+        const uint64_t random = lh_random_u64();
+        memcpy(team->secret + at, &random, sizeof random);
+    }
+}
+
+static void inherit_team(lh_chain_stage *stage, const lh_chain *before, uint32_t epoch) {
+    int index = lh_chain_find(before, stage->name);
+    if (stage->team.follower_count == 0)
+        return;
+    if (index >= 0 && is_same_stage(stage, &before->stages[index]))
+        stage->team = before->stages[index].team;
+    else if (stage->team.epoch == 0)
+        lh_chain_found_team(&stage->team, epoch);
 }
 
 /* The layers are divided in the same way, and numbers rounded alike between them. */
@@ -113,6 +181,7 @@ void lh_chain_inherit(lh_chain *chain, const lh_chain *before) {
     for (uint32_t i = chain->stage_count; i-- > 0;) {
         stays = stays && is_same_stage(&chain->stages[i], &before->stages[i]);
         chain->stages[i].kv_epoch = stays ? before->stages[i].kv_epoch : chain->epoch;
+        inherit_team(&chain->stages[i], before, chain->epoch);
     }
 }
 
@@ -135,32 +204,127 @@ int lh_chain_find(const lh_chain *chain, const char *worker) {
     return -1;
 }
 
+/* Which of the stage's members it is, 0 for its own worker; -1: none. */
+static int number_in(const lh_chain_stage *stage, const char *worker) {
+    if (strcmp(stage->name, worker) == 0)
+        return 0;
+    for (uint32_t i = 0; i < stage->team.follower_count; i++)
+        if (strcmp(stage->team.followers[i].name, worker) == 0)
+            return (int)i + 1;
+    return -1;
+}
+
+int lh_chain_find_member(const lh_chain *chain, const char *worker, uint32_t *member) {
+    for (uint32_t i = 0; i < chain->stage_count; i++) {
+        int number = number_in(&chain->stages[i], worker);
+        if (number < 0)
+            continue;
+        if (member)
+            *member = (uint32_t)number;
+        return (int)i;
+    }
+    return -1;
+}
+
+bool lh_chain_has_team_of(const lh_chain *chain, uint32_t epoch) {
+    for (uint32_t i = 0; i < chain->stage_count; i++)
+        if (chain->stages[i].team.follower_count > 0 && chain->stages[i].team.epoch == epoch)
+            return true;
+    return false;
+}
+
+bool lh_chain_member(const lh_chain *chain, const lh_registry *registry, uint32_t stage,
+                     uint32_t member, const lh_worker **worker) {
+    const lh_chain_stage *of = &chain->stages[stage];
+    if (member > of->team.follower_count)
+        return false;
+    *worker =
+        lh_registry_find(registry, member == 0 ? of->name : of->team.followers[member - 1].name);
+    return true;
+}
+
 const lh_worker *lh_chain_worker(const lh_chain *chain, const lh_registry *registry,
                                  uint32_t stage) {
     assert(stage < chain->stage_count);
     return lh_registry_find(registry, chain->stages[stage].name);
 }
 
-lh_worker_stage_state lh_chain_stage_state(const lh_chain *chain, const lh_registry *registry,
-                                           uint32_t stage) {
-    const lh_worker *worker = lh_chain_worker(chain, registry, stage);
+/* What a worker, or none, says of its part under the chain's epoch. */
+static lh_worker_stage_state state_of(const lh_chain *chain, const lh_worker *worker) {
     return worker && worker->report.assignment.generation == chain->epoch
                ? worker->report.assignment.state
                : LH_WORKER_IDLE;
 }
 
-int lh_chain_missing(const lh_chain *chain, const lh_registry *registry, bool *restarted) {
-    int first_restarted = -1;
-    for (uint32_t i = 0; i < chain->stage_count; i++) {
-        const lh_worker *worker = lh_chain_worker(chain, registry, i);
-        *restarted = false;
-        if (!worker)
+/* FAILED is the last of the states, and the one that is told first. */
+static bool is_worse(lh_worker_stage_state state, lh_worker_stage_state than) {
+    return than != LH_WORKER_FAILED && (state == LH_WORKER_FAILED || state < than);
+}
+
+const lh_worker *lh_chain_awaited(const lh_chain *chain, const lh_registry *registry,
+                                  uint32_t stage) {
+    const lh_worker *awaited = lh_chain_worker(chain, registry, stage), *member;
+    for (uint32_t i = 1; lh_chain_member(chain, registry, stage, i, &member); i++)
+        if (is_worse(state_of(chain, member), state_of(chain, awaited)))
+            awaited = member;
+    return awaited;
+}
+
+lh_worker_stage_state lh_chain_stage_state(const lh_chain *chain, const lh_registry *registry,
+                                           uint32_t stage) {
+    return state_of(chain, lh_chain_awaited(chain, registry, stage));
+}
+
+int lh_chain_unrelayed(const lh_chain *chain, const lh_relays *relays) {
+    for (uint32_t i = 0; i < chain->stage_count; i++)
+        if (chain->stages[i].relay[0] &&
+            !lh_relays_serves(relays, chain->stages[i].relay, chain->stages[i].name))
             return (int)i;
-        if (worker->report.instance != chain->stages[i].instance && first_restarted < 0)
-            first_restarted = (int)i;
+    return -1;
+}
+
+/* One that is gone comes before one that was restarted. */
+typedef struct search_for_missing {
+    const lh_registry *registry;
+    int stage;
+    bool restarted;
+    const char *who;
+} search_for_missing;
+
+static void look_for(search_for_missing *search, const char *name, uint64_t instance, int stage) {
+    const lh_worker *worker = lh_registry_find(search->registry, name);
+    if (worker && (worker->report.instance == instance || search->stage >= 0))
+        return;
+    if (!worker && search->stage >= 0 && !search->restarted)
+        return;
+    search->stage = stage;
+    search->restarted = worker;
+    search->who = name;
+}
+
+int lh_chain_missing(const lh_chain *chain, const lh_registry *registry, bool *restarted,
+                     const char **who) {
+    search_for_missing search = {.registry = registry, .stage = -1};
+    for (uint32_t i = 0; i < chain->stage_count; i++) {
+        const lh_chain_stage *stage = &chain->stages[i];
+        look_for(&search, stage->name, stage->instance, (int)i);
+        for (uint32_t k = 0; k < stage->team.follower_count; k++)
+            look_for(&search, stage->team.followers[k].name, stage->team.followers[k].instance,
+                     (int)i);
     }
-    *restarted = first_restarted >= 0;
-    return first_restarted;
+    *restarted = search.restarted;
+    if (who)
+        *who = search.who;
+    return search.stage;
+}
+
+bool lh_chain_has_leaver(const lh_chain *chain, const lh_registry *registry) {
+    const lh_worker *member;
+    for (uint32_t i = 0; i < chain->stage_count; i++)
+        for (uint32_t k = 0; lh_chain_member(chain, registry, i, k, &member); k++)
+            if (member && member->report.leaving)
+                return true;
+    return false;
 }
 
 bool lh_chain_is_loading(const lh_chain *chain, const lh_registry *registry) {
@@ -197,6 +361,21 @@ static void describe_stage(const lh_worker_report *report, lh_worker_stage_state
                  report->next_error[0] ? ": " : "", report->next_error);
 }
 
+/* Where one of those is waited for that compute the stage with its worker. */
+static bool describe_team(const lh_chain *chain, const lh_registry *registry, uint32_t stage,
+                          char *reason, size_t bytes) {
+    const lh_chain_team *team = &chain->stages[stage].team;
+    const lh_worker *awaited = lh_chain_awaited(chain, registry, stage);
+    if (team->follower_count == 0 || awaited == lh_chain_worker(chain, registry, stage))
+        return false;
+    if (awaited)
+        describe_stage(&awaited->report, state_of(chain, awaited), "", reason, bytes);
+    else
+        snprintf(reason, bytes, "one of those that compute with worker %s is gone",
+                 chain->stages[stage].name);
+    return true;
+}
+
 int lh_chain_awaited_hop(const lh_chain *chain, const lh_registry *registry, bool first_hop) {
     int hop = first_hop ? -1 : 0;
     for (uint32_t i = 0; i < chain->stage_count; i++) {
@@ -220,8 +399,9 @@ bool lh_chain_is_complete(const lh_chain *chain, const lh_registry *registry,
             return false;
         }
         const char *next = i + 1 < chain->stage_count ? chain->stages[i + 1].name : "the gateway";
-        describe_stage(&worker->report, lh_chain_stage_state(chain, registry, i), next, reason,
-                       reason_bytes);
+        if (!describe_team(chain, registry, i, reason, reason_bytes))
+            describe_stage(&worker->report, lh_chain_stage_state(chain, registry, i), next, reason,
+                           reason_bytes);
         if (reason[0])
             return false;
     }

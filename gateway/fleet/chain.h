@@ -15,6 +15,7 @@
 #include "common/protocol/wire_type.h"
 #include "gateway/fleet/planner.h"
 #include "gateway/fleet/registry.h"
+#include "gateway/fleet/relays.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -25,17 +26,36 @@ typedef enum lh_chain_state {
     LH_CHAIN_READY    /* takes steps */
 } lh_chain_state;
 
+/* Workers of one site that compute the stage together with its own, which takes the steps and leads
+ * them (tensor parallelism). */
+typedef struct lh_chain_team {
+    uint32_t follower_count; /* 0: the stage's worker computes it alone */
+    struct {
+        char name[LH_WORKER_NAME_BYTES];
+        uint64_t instance;
+    } followers[LH_TEAM_MEMBERS_MAX - 1];
+    uint32_t weights[LH_TEAM_MEMBERS_MAX]; /* how the work is divided, the stage's worker first */
+    /* that no chain had when these workers, with these parts, were made a team: other members know
+     * by it who still means another one. 0: they have not been yet */
+    uint32_t epoch;
+    uint8_t secret[LH_TEAM_SECRET_BYTES]; /* of the members, and of nobody else */
+} lh_chain_team;
+
 typedef struct lh_chain_stage {
     char name[LH_WORKER_NAME_BYTES];
     uint64_t instance;
     uint32_t first_layer, last_layer;
     /* where the hop before it sends to; filled when the chain is formed */
     char address[LH_ADDRESS_BYTES];
+    char relay[LH_WORKER_NAME_BYTES]; /* whose address it is; "": the worker's own */
     bool tls;
     lh_wire_type wire; /* of its result, on the way to the stage after it; set by the fleet */
     /* with which its KV cache is to have been emptied: this epoch's, or an earlier one's, so that
      * it stays */
     uint32_t kv_epoch;
+    /* set by lh_teams_enlist; epoch and secret by lh_chain_found_team, at the latest as the chain
+     * begins to form (lh_chain_inherit) */
+    lh_chain_team team;
 } lh_chain_stage;
 
 typedef struct lh_chain {
@@ -51,9 +71,16 @@ typedef struct lh_chain {
 /* Where a hop begins: the first one, at the gateway. */
 typedef struct lh_chain_origin {
     const char *site;
-    bool has_tls; /* TLS connections can be opened there */
+    bool has_tls;      /* TLS connections can be opened there */
+    lh_relays *relays; /* between all sites; NULL: there are none. Outlives the chain */
 } lh_chain_origin;
 
+/* Where one sends to a worker: plain inside a site; between sites TLS where both have it, and to
+ * one behind a relay to that. Sets stage's address, relay and tls. LH_ERR_UNAVAILABLE: it has no
+ * address that the sender can use; both are named. */
+lh_status lh_chain_choose_address(const char *sender, const lh_chain_origin *from,
+                                  const lh_worker_report *to, lh_chain_stage *stage,
+                                  lh_error *error);
 /* Takes over a plan, whose stages follow each other and are all somebody's, with a greater epoch;
  * 0: a draft, which gets its epoch when it is renewed. workers[] are those that the plan's indices
  * mean. Wire types stay as they are at their places. LH_ERR_UNAVAILABLE: a worker has no address
@@ -71,25 +98,48 @@ void lh_chain_note_ready(lh_chain *chain, int64_t now_us);
 /* It takes none until it has another epoch. */
 void lh_chain_break(lh_chain *chain);
 void lh_chain_drop(lh_chain *chain);
-/* Which KV caches stay as they were under the chain before: those of the last stages that are the
- * same, as far as nothing before them has to be computed in another way. `before` may have no
- * stages. */
+/* What stays as it was under the chain before, which may have no stages. KV caches: those of the
+ * last stages that are the same, as far as nothing before them has to be computed in another way.
+ * Teams: those of the same workers and parts; others that have no epoch and secret yet get them.
+ */
 void lh_chain_inherit(lh_chain *chain, const lh_chain *before);
+/* They are a team from now on, another than every one before: epoch has been no chain's, nor
+ * another team's of these workers. */
+void lh_chain_found_team(lh_chain_team *team, uint32_t epoch);
+/* Whether the same workers have the same parts of the same layers, whatever has become of them. */
+bool lh_chain_has_same_parts(const lh_chain_stage *a, const lh_chain_stage *b);
 
 /* Its plan, in indices of workers[count]; LH_PLAN_NOBODY where one is not among them. */
 lh_plan lh_chain_plan(const lh_chain *chain, const lh_worker *const *workers, uint32_t count);
 /* The stage of a worker, or -1. */
 int lh_chain_find(const lh_chain *chain, const char *worker);
+/* The stage of a worker, or that which it computes together with that one's own, or -1; *member
+ * (may be NULL): which of its team it is, 0 for the stage's own worker. */
+int lh_chain_find_member(const lh_chain *chain, const char *worker, uint32_t *member);
+/* Whether one of its teams was founded with this epoch. */
+bool lh_chain_has_team_of(const lh_chain *chain, uint32_t epoch);
+/* All workers of a chain: _stage, and the members of its team (0: the stage's own worker, which may
+ * be NULL when it is gone, as may others). False: the stage has no such member. */
+bool lh_chain_member(const lh_chain *chain, const lh_registry *registry, uint32_t stage,
+                     uint32_t member, const lh_worker **worker);
 /* The worker that has this stage; NULL: it is gone. */
 const lh_worker *lh_chain_worker(const lh_chain *chain, const lh_registry *registry,
                                  uint32_t stage);
-/* What the worker of this stage says of it, under the chain's epoch; IDLE: it is gone, or says
- * nothing of it yet. */
+/* What the workers of this stage say of it, under the chain's epoch: that of the one which is
+ * furthest from READY, FAILED before all. IDLE: one is gone, or says nothing of it yet. */
 lh_worker_stage_state lh_chain_stage_state(const lh_chain *chain, const lh_registry *registry,
                                            uint32_t stage);
-/* Which worker of the chain is missing (gone, or restarted since it was formed), as an index; -1:
- * none. */
-int lh_chain_missing(const lh_chain *chain, const lh_registry *registry, bool *restarted);
+/* Whose word that is. NULL: it is gone. */
+const lh_worker *lh_chain_awaited(const lh_chain *chain, const lh_registry *registry,
+                                  uint32_t stage);
+/* The first stage that was reached through a relay which does not reach it any more; -1: none. */
+int lh_chain_unrelayed(const lh_chain *chain, const lh_relays *relays);
+/* The stage whose worker is missing, or one of those that compute it together (gone, or restarted
+ * since it was formed); -1: none. *who (may be NULL): its name. */
+int lh_chain_missing(const lh_chain *chain, const lh_registry *registry, bool *restarted,
+                     const char **who);
+/* Whether one of its workers, or of their teams, is to leave. */
+bool lh_chain_has_leaver(const lh_chain *chain, const lh_registry *registry);
 /* Whether a worker of a forming chain fetches or loads what it lacks for it. */
 bool lh_chain_is_loading(const lh_chain *chain, const lh_registry *registry);
 /* Where all workers hold their stage and nothing is missing but hops: the stage to which the first

@@ -1,64 +1,129 @@
 /* Candidates, a plan, a chain. */
 #include "gateway/fleet/chain_draft.h"
 
+#include "gateway/fleet/aimed_plan.h"
 #include "gateway/fleet/held_plan.h"
+#include "gateway/fleet/teams.h"
 
-lh_candidates lh_draft_candidates(const lh_registry *registry, const lh_link_avoidance *avoidance,
-                                  int64_t now_us) {
-    lh_candidates candidates = {0};
-    for (uint32_t i = 0; i < lh_registry_count(registry); i++) {
-        const lh_worker *worker = lh_registry_at(registry, i);
-        if (lh_worker_is_usable(worker, now_us) &&
-            !lh_link_avoidance_find(avoidance, worker->report.name, now_us))
-            candidates.workers[candidates.count++] = worker;
-    }
-    return candidates;
-}
-
-/* As the planner wants them: offers[LH_WORKERS_MAX], with comparable speeds. */
-static void make_offers(const lh_candidates *candidates, lh_plan_worker *offers) {
-    for (uint32_t i = 0; i < candidates->count; i++) {
-        const lh_worker_report *report = &candidates->workers[i]->report;
-        offers[i] = (lh_plan_worker){report->name, report->site, report->threads,
-                                     report->memory_bytes, report->speed};
-    }
-    lh_planner_compare_speeds(offers, candidates->count);
-}
-
-lh_status lh_draft_make(const lh_fleet_options *options, const lh_registry *registry,
-                        const lh_link_avoidance *avoidance, const lh_chain *present, uint32_t epoch,
-                        int64_t now_us, lh_chain *chain, lh_error *error) {
-    const lh_candidates candidates = lh_draft_candidates(registry, avoidance, now_us);
+static lh_status revise(const lh_fleet_options *options, const lh_candidates *candidates,
+                        const lh_plan *before, lh_plan *plan, lh_error *error) {
     lh_plan_worker offers[LH_WORKERS_MAX];
-    lh_plan plan;
-    if (candidates.count == 0 && lh_registry_count(registry) > 0)
-        return lh_fail(error, LH_ERR_UNAVAILABLE,
-                       "every worker is leaving or has failed to load its stage");
-    make_offers(&candidates, offers);
-    lh_plan before = lh_chain_plan(present, candidates.workers, candidates.count);
-    if (before.stage_count == 0)
-        lh_held_plan(candidates.workers, candidates.count, options->model->layers,
-                     options->model_digest, &before);
-    lh_status status = lh_planner_revise(options->model, offers, candidates.count,
-                                         &options->planner, &before, &plan, error);
-    if (status == LH_OK)
+    lh_candidates_offer(candidates, options->model, offers);
+    return lh_planner_revise(options->model, offers, candidates->count, &options->planner, before,
+                             plan, error);
+}
+
+/* What a search that is cut short finds no place for may still fit; and where it does not, the
+ * split says in figures why. */
+static lh_status make_plan(const lh_fleet_options *options, const lh_live_planner *planner,
+                           const lh_candidates *candidates, const lh_plan *before, lh_plan *plan,
+                           lh_error *error) {
+    lh_status status = LH_ERR_LIMIT;
+    if (options->has_aim) {
+        const lh_aim aim = lh_live_planner_aim(planner);
         status =
-            lh_chain_form(chain, &plan, candidates.workers, &options->origin, epoch, now_us, error);
+            lh_aimed_plan_make(options, candidates, &planner->speeds, &aim, before, plan, error);
+    }
+    return status == LH_ERR_LIMIT ? revise(options, candidates, before, plan, error) : status;
+}
+
+/* What is made, and when. */
+typedef struct drafting {
+    const lh_fleet_options *options;
+    const lh_live_planner *planner;
+    const lh_chain *present;
+    uint32_t epoch;
+    int64_t now_us;
+} drafting;
+
+static lh_status make_of(const drafting *d, const lh_candidates *candidates, lh_chain *chain,
+                         lh_error *error) {
+    const lh_fleet_options *options = d->options;
+    lh_plan plan, before = lh_chain_plan(d->present, candidates->workers, candidates->count);
+    if (before.stage_count == 0)
+        lh_held_plan(candidates->workers, candidates->count, options->model->layers,
+                     options->model_digest, &before);
+    lh_status status = make_plan(options, d->planner, candidates, &before, &plan, error);
+    if (status == LH_OK)
+        status = lh_chain_form(chain, &plan, candidates->workers, &options->origin, d->epoch,
+                               d->now_us, error);
+    if (status == LH_OK)
+        lh_teams_enlist(candidates, chain);
     return status;
 }
 
-double lh_draft_gain(const lh_fleet_options *options, const lh_chain *present,
-                     const lh_candidates *candidates, lh_plan *plan) {
-    lh_plan_worker offers[LH_WORKERS_MAX];
+lh_status lh_draft_make(const lh_fleet_options *options, const lh_draft_view *view,
+                        const lh_chain *present, uint32_t epoch, int64_t now_us, lh_chain *chain,
+                        lh_error *error) {
+    lh_candidates alone;
+    lh_candidates_find(view->registry, view->avoidance, now_us, &alone);
+    const drafting d = {options, view->planner, present, epoch, now_us};
+    lh_candidates teams = alone;
+    if (alone.count == 0 && lh_registry_count(view->registry) > 0)
+        return lh_fail(error, LH_ERR_UNAVAILABLE,
+                       "every worker is leaving, has failed to load its stage or is not reached");
+    lh_status status = lh_teams_draw(options, view->planner, present, &teams, error);
+    if (status == LH_OK)
+        status = make_of(&d, &teams, chain, error);
+    /* A team has room for what its members' parts have room for, by their speeds: one that is fast
+     * and small keeps large ones from holding what they could. */
+    return status == LH_ERR_LIMIT && teams.count < alone.count ? make_of(&d, &alone, chain, error)
+                                                               : status;
+}
+
+/* The workers of a chain, with their teams, out of all that are alone; in *plan what they have.
+ * False: one is not among them. */
+static bool find_members(const lh_chain *chain, const lh_candidates *alone, lh_candidates *members,
+                         lh_plan *plan) {
+    *members = (lh_candidates){0};
+    for (uint32_t i = 0; i < chain->stage_count; i++) {
+        const lh_chain_stage *stage = &chain->stages[i];
+        lh_candidate_team team = {.follower_count = stage->team.follower_count};
+        const lh_worker *leader = lh_candidates_search(alone, stage->name);
+        for (uint32_t k = 0; k < team.follower_count; k++) {
+            team.followers[k] = lh_candidates_search(alone, stage->team.followers[k].name);
+            if (!team.followers[k])
+                return false;
+        }
+        if (!leader)
+            return false;
+        members->workers[members->count] = leader;
+        members->teams[members->count++] = team;
+    }
+    *plan = lh_chain_plan(chain, members->workers, members->count);
+    return true;
+}
+
+/* How much faster the best split of these is than what the members have; 0: they have no split. */
+static lh_status split_gain(const lh_fleet_options *options, const lh_candidates *candidates,
+                            const lh_candidates *members, const lh_plan *before, lh_plan *plan,
+                            double *gain) {
+    lh_plan_worker offers[2 * LH_WORKERS_MAX];
     lh_error error;
-    make_offers(candidates, offers);
-    const lh_plan before = lh_chain_plan(present, candidates->workers, candidates->count);
-    for (uint32_t i = 0; i < before.stage_count; i++)
-        if (before.stages[i].worker == LH_PLAN_NOBODY)
-            return 0;
-    if (lh_planner_split(options->model, offers, candidates->count, &options->planner, plan,
-                         &error) != LH_OK)
+    lh_candidates_offer_beside(candidates, members, options->model, offers);
+    lh_status status = lh_planner_split(options->model, offers, candidates->count,
+                                        &options->planner, plan, &error);
+    *gain = status == LH_OK
+                ? lh_planner_slowest(options->model, offers + candidates->count, before) /
+                      lh_planner_slowest(options->model, offers, plan)
+                : 0;
+    return status;
+}
+
+double lh_draft_gain(const lh_fleet_options *options, const lh_live_planner *planner,
+                     const lh_chain *present, lh_candidates *candidates, lh_plan *plan) {
+    const lh_candidates alone = *candidates;
+    lh_candidates members;
+    lh_plan before;
+    lh_error error;
+    double gain;
+    if (!find_members(present, candidates, &members, &before) ||
+        lh_teams_draw(options, planner, present, candidates, &error) != LH_OK)
         return 0;
-    return lh_planner_slowest(options->model, offers, &before) /
-           lh_planner_slowest(options->model, offers, plan);
+    lh_status status = split_gain(options, candidates, &members, &before, plan, &gain);
+    if (status == LH_ERR_LIMIT && candidates->count < alone.count) {
+        *candidates = alone;
+        split_gain(options, candidates, &members, &before, plan, &gain);
+    }
+    return gain;
 }

@@ -37,9 +37,15 @@ void lh_failure_detector_note_tick(lh_failure_detector *detector, int64_t now_us
 }
 
 void lh_failure_detector_probation(const lh_failure_detector *detector, const lh_chain *chain,
-                                   lh_registry *registry, int64_t now_us) {
-    for (uint32_t i = 0; i < chain->stage_count; i++)
-        lh_registry_suspect(registry, chain->stages[i].name, now_us + detector->probation_us);
+                                   lh_registry *registry, lh_relays *relays, int64_t now_us) {
+    const lh_worker *member;
+    for (uint32_t i = 0; i < chain->stage_count; i++) {
+        for (uint32_t k = 0; lh_chain_member(chain, registry, i, k, &member); k++)
+            if (member)
+                lh_registry_suspect(registry, member->report.name, now_us + detector->probation_us);
+        if (chain->stages[i].relay[0])
+            lh_relays_suspect(relays, chain->stages[i].relay, now_us + detector->probation_us);
+    }
 }
 
 static void take_for_gone(lh_registry *registry, const lh_worker *worker, int64_t now_us,
@@ -48,6 +54,13 @@ static void take_for_gone(lh_registry *registry, const lh_worker *worker, int64_
         lh_log(LH_LOG_WARN, "fleet", "worker is taken for gone worker=%s evidence=\"%s\"",
                worker->report.name, evidence);
     lh_registry_suspect(registry, worker->report.name, now_us);
+}
+
+static void take_relay_for_gone(lh_relays *relays, const char *relay, int64_t now_us,
+                                const char *evidence) {
+    lh_log(LH_LOG_WARN, "fleet", "relay is taken for gone worker=%s evidence=\"%s\"", relay,
+           evidence);
+    lh_relays_suspect(relays, relay, now_us);
 }
 
 /* Whether the one before this stage was refused there, in this chain or before it was renewed. */
@@ -61,36 +74,57 @@ static bool is_refused(const lh_failure_detector *detector, const lh_chain *chai
 }
 
 void lh_failure_detector_refused(const lh_failure_detector *detector, const lh_chain *chain,
-                                 lh_registry *registry, int64_t now_us) {
+                                 lh_registry *registry, lh_relays *relays, int64_t now_us) {
+    static const char evidence[] = "nobody listens at its address";
     if (chain->state != LH_CHAIN_FORMING)
         return;
     for (uint32_t i = 0; i < chain->stage_count; i++) {
         const lh_worker *worker = lh_chain_worker(chain, registry, i);
-        if (worker && worker->renewed_us <= detector->broken_us &&
-            is_refused(detector, chain, registry, i))
-            take_for_gone(registry, worker, now_us, "nobody listens at its address");
+        const char *relay = chain->stages[i].relay;
+        int64_t renewed_us = relay[0] ? lh_relays_renewed_us(relays, relay)
+                             : worker ? worker->renewed_us
+                                      : INT64_MAX;
+        if (renewed_us > detector->broken_us || !is_refused(detector, chain, registry, i))
+            continue;
+        if (relay[0])
+            take_relay_for_gone(relays, relay, now_us, evidence);
+        else
+            take_for_gone(registry, worker, now_us, evidence);
     }
 }
 
 void lh_failure_detector_silent(const lh_failure_detector *detector, const lh_chain *chain,
-                                lh_registry *registry, int64_t progress_us, int64_t now_us) {
+                                lh_registry *registry, lh_relays *relays, int64_t progress_us,
+                                int64_t now_us) {
+    static const char evidence[] = "no step has moved, and it has not reported";
     if (chain->state != LH_CHAIN_READY || now_us - progress_us < detector->silence_us)
         return;
+    const lh_worker *member;
     for (uint32_t i = 0; i < chain->stage_count; i++) {
-        const lh_worker *worker = lh_chain_worker(chain, registry, i);
-        if (worker && now_us - worker->renewed_us >= detector->silence_us)
-            take_for_gone(registry, worker, now_us, "no step has moved, and it has not reported");
+        const char *relay = chain->stages[i].relay;
+        for (uint32_t k = 0; lh_chain_member(chain, registry, i, k, &member); k++)
+            if (member && now_us - member->renewed_us >= detector->silence_us)
+                take_for_gone(registry, member, now_us, evidence);
+        if (relay[0] && lh_relays_renewed_us(relays, relay) <= now_us - detector->silence_us)
+            take_relay_for_gone(relays, relay, now_us, evidence);
     }
 }
 
 int64_t lh_failure_detector_due_us(const lh_failure_detector *detector, const lh_chain *chain,
-                                   const lh_registry *registry, int64_t progress_us) {
+                                   const lh_registry *registry, const lh_relays *relays,
+                                   int64_t progress_us) {
     int64_t due_us = INT64_MAX;
+    const lh_worker *member;
     for (uint32_t i = 0; i < chain->stage_count; i++) {
-        const lh_worker *worker = lh_chain_worker(chain, registry, i);
-        if (worker)
-            due_us = lh_min_i64(due_us,
-                                lh_max_i64(worker->renewed_us, progress_us) + detector->silence_us);
+        for (uint32_t k = 0; lh_chain_member(chain, registry, i, k, &member); k++)
+            if (member)
+                due_us = lh_min_i64(due_us, lh_max_i64(member->renewed_us, progress_us) +
+                                                detector->silence_us);
+        int64_t relayed_us = chain->stages[i].relay[0]
+                                 ? lh_relays_renewed_us(relays, chain->stages[i].relay)
+                                 : INT64_MAX;
+        if (relayed_us != INT64_MAX)
+            due_us = lh_min_i64(due_us, lh_max_i64(relayed_us, progress_us) + detector->silence_us);
     }
     return due_us;
 }

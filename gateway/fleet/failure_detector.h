@@ -41,19 +41,23 @@ void lh_failure_detector_note_tick(lh_failure_detector *detector, int64_t now_us
 
 /* ---- Conclusions: whose leases end sooner, or later ---- */
 
-/* All workers of the chain, which has broken, must report soon. */
+/* All workers of the chain, which has broken, and the relays between them, must report soon.
+ * relays: NULL: there are none; likewise below. */
 void lh_failure_detector_probation(const lh_failure_detector *detector, const lh_chain *chain,
-                                   lh_registry *registry, int64_t now_us);
+                                   lh_registry *registry, lh_relays *relays, int64_t now_us);
 /* Gone are those of a forming chain whose process has ended, as their neighbours say. */
 void lh_failure_detector_refused(const lh_failure_detector *detector, const lh_chain *chain,
-                                 lh_registry *registry, int64_t now_us);
+                                 lh_registry *registry, lh_relays *relays, int64_t now_us);
 /* Gone are those of a ready chain who are silent, where steps are under way and the last moved at
  * progress_us. */
 void lh_failure_detector_silent(const lh_failure_detector *detector, const lh_chain *chain,
-                                lh_registry *registry, int64_t progress_us, int64_t now_us);
-/* When the first worker of the chain may have been silent for long enough; INT64_MAX: never. */
+                                lh_registry *registry, lh_relays *relays, int64_t progress_us,
+                                int64_t now_us);
+/* When the first worker of the chain, or relay, may have been silent for long enough; INT64_MAX:
+ * never. */
 int64_t lh_failure_detector_due_us(const lh_failure_detector *detector, const lh_chain *chain,
-                                   const lh_registry *registry, int64_t progress_us);
+                                   const lh_registry *registry, const lh_relays *relays,
+                                   int64_t progress_us);
 /* Where it looks far later than it wanted the gateway itself was stopped, and that time counts
  * against nobody. */
 void lh_failure_detector_absence(const lh_failure_detector *detector, lh_registry *registry,

@@ -3,6 +3,7 @@
 
 #include "common/base/arithmetic.h"
 #include "common/base/log.h"
+#include "gateway/fleet/chain_draft.h"
 #include "gateway/fleet/epoch_counter.h"
 #include "gateway/fleet/failure_detector.h"
 #include "gateway/fleet/first_plan.h"
@@ -42,6 +43,7 @@ struct lh_fleet {
     lh_failure_detector detector;
     lh_link_avoidance avoidance;
     lh_handover handover;
+    lh_live_planner planner;
     lh_epoch_counter epochs;
     lh_chain chain;
     lh_chain formed; /* as it was last formed */
@@ -78,7 +80,7 @@ lh_status lh_fleet_create(const lh_fleet_options *options, int64_t now_us, lh_fl
         return status;
     }
     f->options = *options;
-    f->handover.options = &f->options;
+    f->handover.options = f->planner.options = &f->options;
     lh_failure_detector_init(&f->detector, options->renew_us, options->probation_us);
     lh_epoch_counter_init(&f->epochs, options->first_epoch, options->epoch_stride,
                           options->epoch_offset, now_us);
@@ -92,6 +94,7 @@ lh_status lh_fleet_create(const lh_fleet_options *options, int64_t now_us, lh_fl
 void lh_fleet_destroy(lh_fleet *fleet) {
     if (!fleet)
         return;
+    lh_live_planner_reset(&fleet->planner);
     lh_registry_destroy(fleet->registry);
     free(fleet);
 }
@@ -108,27 +111,32 @@ static void note_formed(lh_fleet *fleet, int64_t now_us) {
     fleet->pending = CHANGE_NOTHING;
     fleet->form_not_before_us = now_us + FORM_INTERVAL_US;
     fleet->reason[0] = fleet->shortfall[0] = fleet->told_shortage[0] = 0;
-    for (uint32_t i = 0; i < chain->stage_count; i++)
-        lh_registry_note_served(fleet->registry, chain->stages[i].name);
-    for (uint32_t i = 0; i < chain->stage_count; i++)
+    const lh_worker *member;
+    for (uint32_t i = 0; i < chain->stage_count; i++) {
+        const lh_chain_stage *stage = &chain->stages[i];
+        for (uint32_t k = 0; lh_chain_member(chain, fleet->registry, i, k, &member); k++)
+            if (member)
+                lh_registry_note_served(fleet->registry, member->report.name);
         lh_log(LH_LOG_INFO, "fleet",
-               "stage planned chain=%s epoch=%u worker=%s layers=%u-%u address=%s tls=%d wire=%s",
-               chain->name, chain->epoch, chain->stages[i].name, chain->stages[i].first_layer,
-               chain->stages[i].last_layer - 1, chain->stages[i].address, chain->stages[i].tls,
-               lh_wire_name(chain->stages[i].wire));
+               "stage planned chain=%s epoch=%u worker=%s layers=%u-%u members=%u address=%s "
+               "tls=%d wire=%s",
+               chain->name, chain->epoch, stage->name, stage->first_layer, stage->last_layer - 1,
+               stage->team.follower_count + 1, stage->address, stage->tls,
+               lh_wire_name(stage->wire));
+    }
 }
 
 static lh_handover_view view_of(const lh_fleet *fleet) {
-    return (lh_handover_view){&fleet->chain, fleet->registry, &fleet->avoidance,
-                              &fleet->first_trial, fleet->sequences};
+    return (lh_handover_view){&fleet->chain,       fleet->registry,  &fleet->avoidance,
+                              &fleet->first_trial, fleet->sequences, &fleet->planner};
 }
 
 /* Who comes, or loses its place, is told why it has none. */
-static void tell_spare(const lh_fleet *fleet, const char *name, int64_t now_us) {
-    const lh_worker *worker = lh_registry_find(fleet->registry, name);
+static void tell_spare(lh_role_inquiry *roles, const lh_worker *worker) {
     char reason[LH_ERROR_MESSAGE_BYTES];
-    if (worker && lh_fleet_role(fleet, worker, now_us, reason) == LH_ROLE_SPARE)
-        lh_log(LH_LOG_INFO, "fleet", "worker is a spare worker=%s reason=\"%s\"", name, reason);
+    if (worker && lh_worker_role_of(roles, worker, reason) == LH_ROLE_SPARE)
+        lh_log(LH_LOG_INFO, "fleet", "worker is a spare worker=%s reason=\"%s\"",
+               worker->report.name, reason);
 }
 
 /* The chain's stages are others than before. */
@@ -137,8 +145,9 @@ static void note_planned(lh_fleet *fleet, int64_t now_us) {
     fleet->has_settled_wires = false;
     fleet->measuring_since_us = 0;
     note_formed(fleet, now_us);
+    lh_role_inquiry roles = lh_fleet_ask_roles(fleet, now_us);
     for (uint32_t i = 0; i < lh_registry_count(fleet->registry); i++)
-        tell_spare(fleet, lh_registry_at(fleet->registry, i)->report.name, now_us);
+        tell_spare(&roles, lh_registry_at(fleet->registry, i));
 }
 
 /* What each worker offers, as far as there is room for it. */
@@ -168,8 +177,13 @@ static void explain(lh_fleet *fleet, const lh_error *error) {
         add_offers(fleet);
     for (uint32_t i = 0; i < lh_registry_count(fleet->registry); i++) {
         const lh_worker *worker = lh_registry_at(fleet->registry, i);
-        if (worker->report.assignment.state == LH_WORKER_FAILED &&
-            worker->report.assignment.error[0])
+        if (worker->is_cut_off) {
+            char why[LH_ERROR_MESSAGE_BYTES];
+            lh_relays_explain(fleet->options.origin.relays, &worker->report, why);
+            snprintf(fleet->reason, sizeof fleet->reason, "%.100s; worker %s: %.180s", problem,
+                     worker->report.name, why);
+        } else if (worker->report.assignment.state == LH_WORKER_FAILED &&
+                   worker->report.assignment.error[0])
             snprintf(fleet->reason, sizeof fleet->reason, "%.120s; worker %s: %.120s", problem,
                      worker->report.name, worker->report.assignment.error);
     }
@@ -178,7 +192,8 @@ static void explain(lh_fleet *fleet, const lh_error *error) {
 /* Plans with the workers that are there. False: the chain is as it was, and `reason` says why. */
 static bool plan(lh_fleet *fleet, int64_t now_us) {
     lh_error error;
-    if (lh_draft_make(&fleet->options, fleet->registry, &fleet->avoidance, &fleet->chain,
+    const lh_draft_view view = {fleet->registry, &fleet->avoidance, &fleet->planner};
+    if (lh_draft_make(&fleet->options, &view, &fleet->chain,
                       lh_epoch_counter_next(&fleet->epochs, now_us), now_us, &fleet->chain,
                       &error) != LH_OK) {
         explain(fleet, &error);
@@ -258,7 +273,8 @@ void lh_fleet_fault(lh_fleet *fleet, uint32_t epoch, int64_t now_us, const char 
            fleet->chain.name, epoch, reason);
     snprintf(fleet->reason, sizeof fleet->reason, "%s", reason);
     lh_failure_detector_note_broken(&fleet->detector, now_us);
-    lh_failure_detector_probation(&fleet->detector, &fleet->chain, fleet->registry, now_us);
+    lh_failure_detector_probation(&fleet->detector, &fleet->chain, fleet->registry,
+                                  fleet->options.origin.relays, now_us);
     demand(fleet, CHANGE_RENEW);
 }
 
@@ -280,18 +296,21 @@ void lh_fleet_first_trial(lh_fleet *fleet, const lh_hop_trial_report *trial) {
 }
 
 void lh_fleet_moved(lh_fleet *fleet, int64_t now_us) {
+    const lh_worker *worker;
     for (uint32_t i = 0; i < fleet->chain.stage_count; i++)
-        lh_registry_vouch(fleet->registry, fleet->chain.stages[i].name, now_us);
+        for (uint32_t k = 0; lh_chain_member(&fleet->chain, fleet->registry, i, k, &worker); k++)
+            if (worker)
+                lh_registry_vouch(fleet->registry, worker->report.name, now_us);
 }
 
 void lh_fleet_stalled(lh_fleet *fleet, int64_t progress_us, int64_t now_us) {
-    lh_failure_detector_silent(&fleet->detector, &fleet->chain, fleet->registry, progress_us,
-                               now_us);
+    lh_failure_detector_silent(&fleet->detector, &fleet->chain, fleet->registry,
+                               fleet->options.origin.relays, progress_us, now_us);
 }
 
 int64_t lh_fleet_failure_due_us(const lh_fleet *fleet, int64_t progress_us) {
     return lh_failure_detector_due_us(&fleet->detector, &fleet->chain, fleet->registry,
-                                      progress_us);
+                                      fleet->options.origin.relays, progress_us);
 }
 
 void lh_fleet_forget(lh_fleet *fleet, const char *worker, int64_t now_us) {
@@ -299,8 +318,22 @@ void lh_fleet_forget(lh_fleet *fleet, const char *worker, int64_t now_us) {
     lh_fleet_tick(fleet, now_us);
 }
 
-void lh_fleet_note_load(lh_fleet *fleet, uint32_t sequences) {
-    fleet->sequences = sequences;
+void lh_fleet_note_load(lh_fleet *fleet, const lh_fleet_load *load) {
+    fleet->sequences = load->sequences;
+    fleet->planner.positions = load->positions;
+    fleet->planner.mix = load->mix;
+}
+
+lh_plan_study *lh_fleet_next_study(lh_fleet *fleet, int64_t now_us) {
+    return lh_handover_successor(&fleet->handover)
+               ? NULL
+               : lh_live_planner_begin(&fleet->planner, &fleet->chain, fleet->registry,
+                                       &fleet->avoidance, now_us);
+}
+
+void lh_fleet_studied(lh_fleet *fleet, lh_plan_study *study, int64_t now_us) {
+    lh_live_planner_end(&fleet->planner, study, now_us);
+    lh_fleet_tick(fleet, now_us);
 }
 
 void lh_fleet_hold(lh_fleet *fleet, const char *reason) {
@@ -318,13 +351,46 @@ static void expire(lh_fleet *fleet, int64_t now_us) {
     }
 }
 
+/* Which workers nobody reaches, since no relay does. One that is reached again, or for the first
+ * time, is as good as one that has come. */
+static void look_after_relays(lh_fleet *fleet, int64_t now_us) {
+    lh_relays *relays = fleet->options.origin.relays;
+    if (relays)
+        lh_relays_tick(relays, now_us);
+    for (uint32_t i = 0; i < lh_registry_count(fleet->registry); i++) {
+        const lh_worker *worker = lh_registry_at(fleet->registry, i);
+        const lh_worker_report *report = &worker->report;
+        bool is_cut_off = report->is_behind_relay && !lh_relays_find(relays, report);
+        if (worker->is_cut_off && !is_cut_off) {
+            fleet->changed_us = now_us;
+            if (fleet->chain.state == LH_CHAIN_NONE)
+                fleet->form_not_before_us = now_us;
+        }
+        lh_registry_cut_off(fleet->registry, report->name, is_cut_off);
+    }
+}
+
+/* Through another relay where there is one, else without those that nobody reaches. */
+static void check_relays(lh_fleet *fleet, int64_t now_us) {
+    const lh_chain *chain = &fleet->chain;
+    int stage = lh_chain_unrelayed(chain, fleet->options.origin.relays);
+    if (stage < 0)
+        return;
+    snprintf(fleet->reason, sizeof fleet->reason, "relay %s reaches worker %s no longer",
+             chain->stages[stage].relay, chain->stages[stage].name);
+    fleet->form_not_before_us = now_us;
+    if (chain->state == LH_CHAIN_READY)
+        lh_failure_detector_note_broken(&fleet->detector, now_us);
+    demand(fleet, CHANGE_RENEW);
+}
+
 /* Another set of workers needs no back-off: the chain that was tried meanwhile had no chance. */
 static void check_members(lh_fleet *fleet, int64_t now_us) {
     bool restarted;
-    int missing = lh_chain_missing(&fleet->chain, fleet->registry, &restarted);
-    if (missing < 0)
+    const char *who;
+    if (lh_chain_missing(&fleet->chain, fleet->registry, &restarted, &who) < 0)
         return;
-    snprintf(fleet->reason, sizeof fleet->reason, "worker %s %s", fleet->chain.stages[missing].name,
+    snprintf(fleet->reason, sizeof fleet->reason, "worker %s %s", who,
              restarted ? "was restarted" : "is gone");
     fleet->form_not_before_us = now_us;
     if (fleet->chain.state == LH_CHAIN_READY)
@@ -343,8 +409,8 @@ static bool exclude(lh_fleet *fleet, const char *worker, bool is_final, int64_t 
     static const lh_link_avoidance nobody;
     lh_chain draft = fleet->chain;
     lh_registry_exclude(fleet->registry, worker, exclusion_end_us(is_final, now_us));
-    if (lh_draft_make(&fleet->options, fleet->registry, &nobody, &fleet->chain, 0, now_us, &draft,
-                      NULL) == LH_OK)
+    const lh_draft_view view = {fleet->registry, &nobody, &fleet->planner};
+    if (lh_draft_make(&fleet->options, &view, &fleet->chain, 0, now_us, &draft, NULL) == LH_OK)
         return true;
     lh_registry_exclude(fleet->registry, worker, 0);
     return false;
@@ -365,7 +431,7 @@ static void wait_for(lh_fleet *fleet, const lh_worker *worker) {
  * spared. */
 static void check_failures(lh_fleet *fleet, int64_t now_us) {
     for (uint32_t i = 0; i < fleet->chain.stage_count; i++) {
-        const lh_worker *worker = lh_chain_worker(&fleet->chain, fleet->registry, i);
+        const lh_worker *worker = lh_chain_awaited(&fleet->chain, fleet->registry, i);
         if (lh_chain_stage_state(&fleet->chain, fleet->registry, i) != LH_WORKER_FAILED ||
             worker->excluded_until_us > now_us)
             continue;
@@ -386,24 +452,26 @@ static void check_leavers(lh_fleet *fleet, int64_t now_us) {
     if (fleet->chain.state == LH_CHAIN_READY || fleet->pending != CHANGE_NOTHING ||
         now_us < fleet->form_not_before_us)
         return;
-    for (uint32_t i = 0; i < fleet->chain.stage_count; i++) {
-        const lh_worker *worker = lh_chain_worker(&fleet->chain, fleet->registry, i);
-        if (worker && worker->report.leaving &&
-            worker->report.assignment.state != LH_WORKER_READY) {
-            plan(fleet, now_us);
-            return;
-        }
-    }
+    const lh_worker *member;
+    bool leaves = false;
+    for (uint32_t i = 0; i < fleet->chain.stage_count; i++)
+        for (uint32_t k = 0; lh_chain_member(&fleet->chain, fleet->registry, i, k, &member); k++)
+            leaves |= member && member->report.leaving &&
+                      member->report.assignment.state != LH_WORKER_READY;
+    if (leaves)
+        plan(fleet, now_us);
 }
 
 /* When the workers that are there may be planned without a chain to go by. INT64_MAX: not yet, by
  * time alone. */
 static int64_t first_plan_due_us(const lh_fleet *fleet, int64_t now_us) {
-    const lh_candidates candidates =
-        lh_draft_candidates(fleet->registry, &fleet->avoidance, now_us);
     const lh_fleet_options *options = &fleet->options;
+    lh_candidates candidates;
     lh_plan held;
-    if (candidates.count == 0 || fleet->hold)
+    if (fleet->hold)
+        return INT64_MAX;
+    lh_candidates_find(fleet->registry, &fleet->avoidance, now_us, &candidates);
+    if (candidates.count == 0)
         return INT64_MAX;
     /* They are a chain already, or sequences may be waiting: who comes later is used later. */
     if (fleet->has_served || lh_held_plan(candidates.workers, candidates.count,
@@ -445,9 +513,9 @@ static void start_chain(lh_fleet *fleet, int64_t now_us) {
 static void check_preparations(lh_fleet *fleet, const lh_handover_view *view, int64_t now_us) {
     const lh_chain *next = lh_handover_successor(&fleet->handover);
     for (uint32_t i = 0; next && i < next->stage_count; i++) {
-        if (!lh_handover_has_failed(&fleet->handover, view, i))
+        const lh_worker *worker = lh_handover_failed(&fleet->handover, view, i);
+        if (!worker)
             continue;
-        const lh_worker *worker = lh_chain_worker(next, fleet->registry, i);
         lh_log(LH_LOG_ERROR, "fleet", "worker cannot prepare its stage worker=%s error=\"%s\"",
                worker->report.name, worker->report.prepared.error);
         lh_registry_exclude(fleet->registry, worker->report.name,
@@ -472,9 +540,13 @@ static void check_trials(lh_fleet *fleet, const lh_handover_view *view, int64_t 
 
 static void hand_over(lh_fleet *fleet, int64_t now_us) {
     const lh_handover_view view = view_of(fleet);
+    const uint32_t epoch = lh_epoch_counter_next(&fleet->epochs, now_us);
     check_trials(fleet, &view, now_us);
     check_preparations(fleet, &view, now_us);
-    lh_handover_decision decision = lh_handover_review(&fleet->handover, &view, now_us);
+    lh_handover_decision decision = lh_handover_review(&fleet->handover, &view, epoch, now_us);
+    const lh_chain *next = lh_handover_successor(&fleet->handover);
+    if (next && lh_chain_has_team_of(next, epoch))
+        lh_epoch_counter_take(&fleet->epochs, epoch);
     if (decision == LH_HANDOVER_TAKE_OVER) {
         take_over(fleet, true, now_us);
     } else if (decision == LH_HANDOVER_LET_GO) {
@@ -571,10 +643,13 @@ static void avoid_overdue_hop(lh_fleet *fleet, int64_t now_us) {
 
 void lh_fleet_tick(lh_fleet *fleet, int64_t now_us) {
     lh_failure_detector_absence(&fleet->detector, fleet->registry, now_us);
-    lh_failure_detector_refused(&fleet->detector, &fleet->chain, fleet->registry, now_us);
+    lh_failure_detector_refused(&fleet->detector, &fleet->chain, fleet->registry,
+                                fleet->options.origin.relays, now_us);
     expire(fleet, now_us);
+    look_after_relays(fleet, now_us);
     if (fleet->chain.state != LH_CHAIN_NONE) {
         check_members(fleet, now_us);
+        check_relays(fleet, now_us);
         check_failures(fleet, now_us);
         check_leavers(fleet, now_us);
     }
@@ -632,10 +707,16 @@ lh_status lh_fleet_put(lh_fleet *fleet, const lh_worker_report *report, int64_t 
     if (status != LH_OK)
         return status;
     note_change(fleet, report, change, now_us);
+    int stage = lh_chain_find(&fleet->chain, report->name);
+    if (stage >= 0)
+        lh_live_planner_note(&fleet->planner, &fleet->chain, (uint32_t)stage, fleet->registry,
+                             now_us);
     lh_epoch_counter_skip(&fleet->epochs, report->assignment.generation, now_us);
     lh_fleet_tick(fleet, now_us);
-    if (change != LH_REGISTRY_RENEWED)
-        tell_spare(fleet, report->name, now_us);
+    if (change != LH_REGISTRY_RENEWED) {
+        lh_role_inquiry roles = lh_fleet_ask_roles(fleet, now_us);
+        tell_spare(&roles, lh_registry_find(fleet->registry, report->name));
+    }
     const lh_handover_view view = view_of(fleet);
     lh_answer_make(&fleet->options, &fleet->handover, &view, report, answer);
     return LH_OK;
@@ -643,10 +724,9 @@ lh_status lh_fleet_put(lh_fleet *fleet, const lh_worker_report *report, int64_t 
 
 /* ---- What it is ---- */
 
-lh_worker_role lh_fleet_role(const lh_fleet *fleet, const lh_worker *worker, int64_t now_us,
-                             char *reason) {
+lh_role_inquiry lh_fleet_ask_roles(const lh_fleet *fleet, int64_t now_us) {
     const lh_handover_view view = view_of(fleet);
-    return lh_worker_role_of(&fleet->handover, &view, worker, now_us, reason);
+    return lh_role_inquiry_begin(&fleet->handover, &view, now_us);
 }
 
 const lh_chain *lh_fleet_chain(const lh_fleet *fleet) {
@@ -667,6 +747,26 @@ const lh_chain_stage *lh_fleet_first_try(const lh_fleet *fleet) {
 
 const lh_registry *lh_fleet_registry(const lh_fleet *fleet) {
     return fleet->registry;
+}
+
+const lh_relays *lh_fleet_relays(const lh_fleet *fleet) {
+    return fleet->options.origin.relays;
+}
+
+const lh_plan_study *lh_fleet_latest_study(const lh_fleet *fleet) {
+    return fleet->planner.latest;
+}
+
+lh_status lh_fleet_add_to_map(const lh_fleet *fleet, bool is_first, int64_t now_us,
+                              lh_live_map *map) {
+    lh_candidates candidates;
+    lh_candidates_find(fleet->registry, &fleet->avoidance, now_us, &candidates);
+    lh_status status = is_first ? lh_live_map_begin(&fleet->options, map, NULL) : LH_OK;
+    if (status == LH_OK)
+        status = lh_live_map_add(&fleet->options, &candidates, &fleet->planner.speeds, map, NULL);
+    if (status == LH_OK)
+        lh_live_map_note_teams(map, &fleet->planner.speeds, &fleet->chain);
+    return status;
 }
 
 bool lh_fleet_is_changing_over(const lh_fleet *fleet, int64_t now_us) {

@@ -14,8 +14,9 @@
  *   quicker still (failure_detector.h).
  * - a worker is gone: what is left is planned anew, at once; a spare takes its place where there is
  *   one. When the model does not fit, the chain waits for workers.
- * - a worker is to leave, or one has come with which the chain would be clearly faster: the next
- *   chain is prepared while this one serves (handover.h).
+ * - a worker is to leave, or one has come with which the chain would be clearly faster, or a better
+ *   chain is found by what has been measured: the next chain is prepared while this one serves
+ *   (handover.h).
  * - two workers that are well do not reach each other: planned around their hop (link_avoidance.h);
  *   where that shows before the chain relies on it, nothing else happens (new_hops.h).
  * - a worker restarted: the same stages, the next epoch.
@@ -64,8 +65,17 @@ int64_t lh_fleet_failure_due_us(const lh_fleet *fleet, int64_t progress_us);
 /* No chain is planned until this is called again with NULL; the text, which must outlive that, says
  * why. */
 void lh_fleet_hold(lh_fleet *fleet, const char *reason);
-/* How many sequences need the chain now. */
-void lh_fleet_note_load(lh_fleet *fleet, uint32_t sequences);
+typedef struct lh_fleet_load {
+    uint32_t sequences; /* that need the chain now */
+    uint64_t positions; /* that they have on it */
+    lh_request_mix mix; /* of those that have ended */
+} lh_fleet_load;
+
+void lh_fleet_note_load(lh_fleet *fleet, const lh_fleet_load *load);
+/* A search for a better chain (live_planner.h), to be run on another thread and then given to
+ * _studied; NULL: none is due. */
+lh_plan_study *lh_fleet_next_study(lh_fleet *fleet, int64_t now_us);
+void lh_fleet_studied(lh_fleet *fleet, lh_plan_study *study, int64_t now_us);
 /* Leases, plans, readiness. Call after each report and at lh_fleet_deadline_us. */
 void lh_fleet_tick(lh_fleet *fleet, int64_t now_us);
 /* When lh_fleet_tick is to be called next, where nothing happens before. */
@@ -78,9 +88,17 @@ const lh_chain *lh_fleet_successor(const lh_fleet *fleet, const char **cause);
 /* The successor's first stage, where the gateway's hop to it is to be tried; NULL: it is not. */
 const lh_chain_stage *lh_fleet_first_try(const lh_fleet *fleet);
 const lh_registry *lh_fleet_registry(const lh_fleet *fleet);
-/* As lh_worker_role_of, of one of the registry's. */
-lh_worker_role lh_fleet_role(const lh_fleet *fleet, const lh_worker *worker, int64_t now_us,
-                             char *reason);
+/* Of all fleets together; NULL: there are none. */
+const lh_relays *lh_fleet_relays(const lh_fleet *fleet);
+/* What the live planner found last; NULL: nothing yet, or the fleet has no aim. Valid until the
+ * next _studied. */
+const lh_plan_study *lh_fleet_latest_study(const lh_fleet *fleet);
+/* Its workers, as measured, into a map, which is begun where this is the first fleet of it. Errors
+ * of lh_live_map_begin and _add. */
+lh_status lh_fleet_add_to_map(const lh_fleet *fleet, bool is_first, int64_t now_us,
+                              lh_live_map *map);
+/* For lh_worker_role_of, of the registry's workers. Valid until the next call that is not const. */
+lh_role_inquiry lh_fleet_ask_roles(const lh_fleet *fleet, int64_t now_us);
 /* The chain has just taken over from another and is being told so: a pause, not a failure. */
 bool lh_fleet_is_changing_over(const lh_fleet *fleet, int64_t now_us);
 /* Why the gateway is not connected to the first worker; "" where it is, or nothing has failed. */

@@ -1,21 +1,34 @@
 /* What a fleet is created with, and what all its parts go by. */
 #pragma once
 
+#include "gateway/fleet/link_matrix.h"
 #include "gateway/fleet/wire_choice.h"
+#include "gateway/plan/aim.h"
+#include "gateway/plan/team_policy.h"
 
 /* The model and the texts outlive the fleet. */
 typedef struct lh_fleet_options {
     const lh_model_profile *model;
     lh_planner_options planner;
+    /* what the chain is to be good at: better ones are looked for while it serves (live_planner.h).
+     * Without it every worker has a place that the planner can give one */
+    bool has_aim;
+    lh_aim aim;
+    /* workers of a site that compute each stage together (teams.h) */
+    lh_team_policy teams;
     const char *chain_name; /* in the path of a step */
     /* SHA-256 of the model's header, in hex: what workers have loaded of another one does not
      * count */
     const char *model_digest;
     lh_chain_origin origin;
+    /* of the links between sites, all replicas together; NULL: none is kept. Outlives the fleet */
+    lh_link_matrix *links;
+    uint64_t survey_bytes; /* that may be sent in an hour to measure links that no chain uses */
     /* the first plan waits for this many workers; 0: for any, once they are stable */
     uint32_t workers_expected;
     uint32_t context, rows_max;
-    bool has_q16; /* quantized weights meet activations of 16 bits, not 8 */
+    bool has_q16;       /* quantized weights meet activations of 16 bits, not 8 */
+    bool has_fast_math; /* GPUs may round products (worker's stage.h) */
     /* "f32", "f16" or "q8": the numbers in the workers' KV caches (kernels/kernels.h) */
     const char *kv_type;
     lh_wire_policy wire;

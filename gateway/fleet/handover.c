@@ -2,6 +2,8 @@
 #include "gateway/fleet/handover.h"
 
 #include "common/base/log.h"
+#include "gateway/fleet/chain_draft.h"
+#include "gateway/fleet/teams.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -27,21 +29,23 @@ const char *lh_handover_cause_text(const lh_handover *handover) {
 
 /* ---- Of a successor ---- */
 
-/* Whether the worker at this stage has other layers now. */
+/* Whether the workers of this stage have other layers now, or other parts of them, or are not those
+ * that compute it together. */
 static bool must_prepare(const lh_handover *handover, const lh_chain *present, uint32_t stage) {
     const lh_chain_stage *next = &handover->chain.stages[stage];
     int index = lh_chain_find(present, next->name);
-    return index < 0 || present->stages[index].first_layer != next->first_layer ||
-           present->stages[index].last_layer != next->last_layer;
+    return index < 0 || !lh_chain_has_same_parts(&present->stages[index], next);
 }
 
-const lh_chain_stage *lh_handover_task(const lh_handover *handover, const lh_chain *present,
-                                       const char *worker, bool *holds) {
-    int index = handover->cause != LH_HANDOVER_NONE ? lh_chain_find(&handover->chain, worker) : -1;
-    if (index < 0 || !handover->is_tried || !must_prepare(handover, present, (uint32_t)index))
-        return NULL;
+int lh_handover_task(const lh_handover *handover, const lh_chain *present, const char *worker,
+                     uint32_t *member, bool *holds) {
+    if (handover->cause == LH_HANDOVER_NONE || !handover->is_tried)
+        return -1;
+    int index = lh_chain_find_member(&handover->chain, worker, member);
+    if (index < 0 || !must_prepare(handover, present, (uint32_t)index))
+        return -1;
     *holds = handover->holds[index];
-    return &handover->chain.stages[index];
+    return index;
 }
 
 /* ---- Its hops ---- */
@@ -96,32 +100,51 @@ static void follow_trials(lh_handover *handover, const lh_handover_view *view, i
 
 /* ---- Whether it is ready ---- */
 
-/* The worker says this of the very stage that it was asked to prepare. */
-static bool is_reported(const lh_handover *handover, const lh_registry *registry, uint32_t stage,
-                        lh_worker_stage_state state) {
+/* The worker says this of the very part that it was asked to prepare. */
+static bool says(const lh_handover *handover, const lh_worker *worker, uint32_t stage,
+                 lh_worker_stage_state state) {
     const lh_chain_stage *next = &handover->chain.stages[stage];
-    const lh_worker *worker = lh_chain_worker(&handover->chain, registry, stage);
     return worker && worker->report.prepared.state == state &&
            worker->report.prepared.first_layer == next->first_layer &&
            worker->report.prepared.last_layer == next->last_layer &&
+           worker->report.prepared.team_epoch == next->team.epoch &&
            worker->report.prepared.holds == handover->holds[stage];
 }
 
-bool lh_handover_has_failed(const lh_handover *handover, const lh_handover_view *view,
-                            uint32_t stage) {
+static bool is_stage_prepared(const lh_handover *handover, const lh_handover_view *view,
+                              uint32_t stage) {
+    const lh_worker *member;
+    if (!must_prepare(handover, view->chain, stage))
+        return true;
+    for (uint32_t k = 0; lh_chain_member(&handover->chain, view->registry, stage, k, &member); k++)
+        if (!says(handover, member, stage, LH_WORKER_READY))
+            return false;
+    return true;
+}
+
+const lh_worker *lh_handover_failed(const lh_handover *handover, const lh_handover_view *view,
+                                    uint32_t stage) {
+    const lh_worker *member;
     assert(handover->cause != LH_HANDOVER_NONE && stage < handover->chain.stage_count);
-    return must_prepare(handover, view->chain, stage) &&
-           is_reported(handover, view->registry, stage, LH_WORKER_FAILED);
+    if (!must_prepare(handover, view->chain, stage))
+        return NULL;
+    for (uint32_t k = 0; lh_chain_member(&handover->chain, view->registry, stage, k, &member); k++)
+        if (says(handover, member, stage, LH_WORKER_FAILED))
+            return member;
+    return NULL;
 }
 
 /* Whether it could still take over. */
 static bool is_sound(const lh_handover *handover, const lh_registry *registry, int64_t now_us) {
-    for (uint32_t i = 0; i < handover->chain.stage_count; i++) {
-        const lh_worker *worker = lh_chain_worker(&handover->chain, registry, i);
-        if (!worker || worker->report.instance != handover->chain.stages[i].instance ||
-            !lh_worker_is_usable(worker, now_us))
-            return false;
-    }
+    const lh_chain *next = &handover->chain;
+    const lh_worker *member;
+    bool restarted;
+    if (lh_chain_missing(next, registry, &restarted, NULL) >= 0)
+        return false;
+    for (uint32_t i = 0; i < next->stage_count; i++)
+        for (uint32_t k = 0; lh_chain_member(next, registry, i, k, &member); k++)
+            if (!lh_worker_is_usable(member, now_us))
+                return false;
     return true;
 }
 
@@ -133,8 +156,7 @@ bool lh_handover_is_prepared(const lh_handover *handover, const lh_handover_view
     if (lh_new_hops_unproven(&hops) >= 0)
         return false;
     for (uint32_t i = 0; i < handover->chain.stage_count; i++)
-        if (must_prepare(handover, view->chain, i) &&
-            !is_reported(handover, view->registry, i, LH_WORKER_READY))
+        if (!is_stage_prepared(handover, view, i))
             return false;
     return true;
 }
@@ -183,12 +205,42 @@ void lh_handover_complete(lh_handover *handover, uint32_t epoch, bool by_choice,
 
 /* ---- Planning one ---- */
 
-static uint64_t stage_bytes(const lh_handover *handover, const lh_chain_stage *stage) {
-    return lh_planner_stage_bytes(handover->options->model, stage->first_layer, stage->last_layer);
+/* Of what one member of a stage holds: its share, and all of the embedding. */
+static uint64_t part_bytes(const lh_handover *handover, const lh_chain_stage *stage,
+                           uint32_t member) {
+    const lh_model_profile *model = handover->options->model;
+    const lh_chain_team *team = &stage->team;
+    uint64_t bytes = lh_planner_stage_bytes(model, stage->first_layer, stage->last_layer);
+    uint64_t whole = stage->first_layer == 0 ? model->embedding_bytes : 0, weights = 0;
+    if (team->follower_count == 0)
+        return bytes;
+    for (uint32_t i = 0; i <= team->follower_count; i++)
+        weights += team->weights[i];
+    return whole + (uint64_t)((double)(bytes - whole) * team->weights[member] / (double)weights);
+}
+
+/* Of what the worker has in the present chain. */
+static uint64_t held_bytes(const lh_handover *handover, const lh_chain *present,
+                           const char *worker) {
+    uint32_t number;
+    int index = lh_chain_find_member(present, worker, &number);
+    return index < 0 ? 0 : part_bytes(handover, &present->stages[index], number);
+}
+
+/* Whether all of its workers have room for it beside what they have. Where one has not, none of
+ * them loads: they are a team, or none. */
+static bool is_room_for(const lh_handover *handover, const lh_handover_view *view, uint32_t stage) {
+    const lh_chain_stage *next = &handover->chain.stages[stage];
+    const lh_worker *member;
+    for (uint32_t k = 0; lh_chain_member(&handover->chain, view->registry, stage, k, &member); k++)
+        if (part_bytes(handover, next, k) + held_bytes(handover, view->chain, member->report.name) >
+            member->report.memory_bytes)
+            return false;
+    return true;
 }
 
 static void begin(lh_handover *handover, const lh_handover_view *view, const lh_chain *chain,
-                  lh_handover_cause cause, int64_t now_us) {
+                  lh_handover_cause cause, uint32_t epoch, int64_t now_us) {
     assert(handover->cause == LH_HANDOVER_NONE && chain->epoch == 0);
     handover->cause = cause;
     handover->chain = *chain;
@@ -198,13 +250,11 @@ static void begin(lh_handover *handover, const lh_handover_view *view, const lh_
     handover->problem[0] = 0;
     lh_wire_choice_begin(&handover->options->wire, &handover->chain);
     for (uint32_t i = 0; i < chain->stage_count; i++) {
-        const lh_chain_stage *next = &handover->chain.stages[i];
-        int index = lh_chain_find(view->chain, next->name);
-        uint64_t held = index < 0 ? 0 : stage_bytes(handover, &view->chain->stages[index]);
-        handover->holds[i] =
-            !must_prepare(handover, view->chain, i) ||
-            stage_bytes(handover, next) + held <=
-                lh_chain_worker(&handover->chain, view->registry, i)->report.memory_bytes;
+        lh_chain_stage *next = &handover->chain.stages[i];
+        bool is_new = must_prepare(handover, view->chain, i);
+        handover->holds[i] = !is_new || is_room_for(handover, view, i);
+        if (is_new && next->team.follower_count > 0)
+            lh_chain_found_team(&next->team, epoch);
     }
 }
 
@@ -215,28 +265,20 @@ static void log_planned(const lh_handover *handover, const lh_chain *present) {
                             : handover->holds[i]                ? "now"
                                                                 : "then";
         lh_log(LH_LOG_INFO, "fleet",
-               "next chain planned cause=\"%s\" worker=%s layers=%u-%u loads=%s",
+               "next chain planned cause=\"%s\" worker=%s layers=%u-%u members=%u loads=%s",
                lh_handover_cause_text(handover), stage->name, stage->first_layer,
-               stage->last_layer - 1, loads);
+               stage->last_layer - 1, stage->team.follower_count + 1, loads);
     }
-}
-
-static bool has_leaver(const lh_handover_view *view) {
-    for (uint32_t i = 0; i < view->chain->stage_count; i++) {
-        const lh_worker *worker = lh_chain_worker(view->chain, view->registry, i);
-        if (worker && worker->report.leaving)
-            return true;
-    }
-    return false;
 }
 
 static lh_handover_decision plan_without_leavers(lh_handover *handover,
-                                                 const lh_handover_view *view, int64_t now_us) {
+                                                 const lh_handover_view *view, uint32_t epoch,
+                                                 int64_t now_us) {
     lh_chain next = *view->chain;
     lh_error error;
-    if (lh_draft_make(handover->options, view->registry, view->avoidance, view->chain, 0, now_us,
-                      &next, &error) == LH_OK) {
-        begin(handover, view, &next, LH_HANDOVER_LEAVE, now_us);
+    const lh_draft_view all = {view->registry, view->avoidance, view->planner};
+    if (lh_draft_make(handover->options, &all, view->chain, 0, now_us, &next, &error) == LH_OK) {
+        begin(handover, view, &next, LH_HANDOVER_LEAVE, epoch, now_us);
         log_planned(handover, view->chain);
         return LH_HANDOVER_WAIT;
     }
@@ -256,19 +298,31 @@ static lh_handover_decision plan_without_leavers(lh_handover *handover,
 /* Those that have been there for long enough. False: one of the chain's is not among them. */
 static bool find_stable(const lh_handover *handover, const lh_handover_view *view, int64_t now_us,
                         lh_candidates *stable) {
-    const lh_candidates all = lh_draft_candidates(view->registry, view->avoidance, now_us);
-    uint32_t members = 0;
-    stable->count = 0;
+    lh_candidates all;
+    lh_candidates_find(view->registry, view->avoidance, now_us, &all);
+    uint32_t members = 0, wanted = 0;
+    *stable = (lh_candidates){0};
+    for (uint32_t i = 0; i < view->chain->stage_count; i++)
+        wanted += view->chain->stages[i].team.follower_count + 1;
     for (uint32_t i = 0; i < all.count; i++) {
         if (now_us - all.workers[i]->joined_us < handover->options->rebalance_delay_us)
             continue;
-        members += lh_chain_find(view->chain, all.workers[i]->report.name) >= 0;
+        members += lh_chain_find_member(view->chain, all.workers[i]->report.name, NULL) >= 0;
         stable->workers[stable->count++] = all.workers[i];
     }
-    return members == view->chain->stage_count;
+    return members == wanted;
 }
 
-static void plan_for_the_better(lh_handover *handover, const lh_handover_view *view,
+/* A plan of these workers, who are teams then, that is worth a change. */
+static bool find_better(const lh_fleet_options *options, const lh_handover_view *view,
+                        lh_candidates *stable, int64_t now_us, lh_plan *plan) {
+    if (options->has_aim)
+        return lh_live_planner_proposes(view->planner, view->chain, stable, now_us, plan);
+    return lh_draft_gain(options, view->planner, view->chain, stable, plan) >=
+           LH_HANDOVER_WORTHWHILE;
+}
+
+static void plan_for_the_better(lh_handover *handover, const lh_handover_view *view, uint32_t epoch,
                                 int64_t now_us) {
     const lh_fleet_options *options = handover->options;
     lh_candidates stable;
@@ -276,10 +330,11 @@ static void plan_for_the_better(lh_handover *handover, const lh_handover_view *v
     lh_error error;
     lh_chain next = *view->chain;
     if (!find_stable(handover, view, now_us, &stable) ||
-        lh_draft_gain(options, view->chain, &stable, &plan) < LH_HANDOVER_WORTHWHILE ||
+        !find_better(options, view, &stable, now_us, &plan) ||
         lh_chain_form(&next, &plan, stable.workers, &options->origin, 0, now_us, &error) != LH_OK)
         return;
-    begin(handover, view, &next, LH_HANDOVER_BETTER, now_us);
+    lh_teams_enlist(&stable, &next);
+    begin(handover, view, &next, LH_HANDOVER_BETTER, epoch, now_us);
     if (is_worth_it(handover, view->sequences))
         log_planned(handover, view->chain);
     else
@@ -296,7 +351,7 @@ static bool is_time_for_the_better(const lh_handover *handover, const lh_chain *
 }
 
 lh_handover_decision lh_handover_review(lh_handover *handover, const lh_handover_view *view,
-                                        int64_t now_us) {
+                                        uint32_t epoch, int64_t now_us) {
     lh_handover_decision decision = LH_HANDOVER_WAIT;
     assert(view->chain->state != LH_CHAIN_NONE);
     if (handover->cause != LH_HANDOVER_NONE && !is_sound(handover, view->registry, now_us))
@@ -304,14 +359,14 @@ lh_handover_decision lh_handover_review(lh_handover *handover, const lh_handover
     else if (handover->cause != LH_HANDOVER_NONE && !is_worth_it(handover, view->sequences))
         lh_handover_drop(handover,
                          "a worker's memory holds no two stages, and requests need the chain");
-    if (handover->cause == LH_HANDOVER_NONE && has_leaver(view)) {
+    if (handover->cause == LH_HANDOVER_NONE && lh_chain_has_leaver(view->chain, view->registry)) {
         if (now_us >= handover->attempt_not_before_us)
-            decision = plan_without_leavers(handover, view, now_us);
+            decision = plan_without_leavers(handover, view, epoch, now_us);
     } else if (handover->cause == LH_HANDOVER_NONE) {
         handover->problem[0] = 0;
         if (is_time_for_the_better(handover, view->chain, now_us)) {
             handover->better_not_before_us = now_us + ATTEMPT_INTERVAL_US;
-            plan_for_the_better(handover, view, now_us);
+            plan_for_the_better(handover, view, epoch, now_us);
         }
     }
     if (handover->cause != LH_HANDOVER_NONE)

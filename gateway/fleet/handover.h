@@ -11,14 +11,18 @@
  *                                                                     ^ prepared: it takes over
  *
  * The pause is what it takes to tell the workers, whose connections are up by then, and to replay
- * the sequences from their histories. It happens
+ * the sequences from their histories. Where workers compute a stage together, each prepares its
+ * part of it, beside the one that it has; where the successor has other members, another one of
+ * them first, or other shares, that is another part for all of them. They are a team before it
+ * takes over: connected, and timed together. It happens
  *
  * - when a worker of the chain is to leave: the others, or a spare, take over what it holds, and
  *   only then may it go;
  * - when workers are there with which the slowest stage would be clearly faster: one that has come
  *   back after a stall or a restart, a new one, or one that has turned out to be faster than it was
- *   taken for. Only when all of them have been there for a while, and at most once in a while,
- *   which grows where the change did not last: nothing flaps.
+ *   taken for; or, where the fleet has an aim, when the live planner knows a chain that is worth
+ *   the move (live_planner.h). Only when all of them have been there for a while, and at most once
+ *   in a while, which grows where the change did not last: nothing flaps.
  *
  * Failure modes:
  * - a hop of the successor fails, at once or because nothing is heard of its trial, or a worker
@@ -36,10 +40,10 @@
  * Thread: one at a time. */
 #pragma once
 
-#include "gateway/fleet/chain_draft.h"
+#include "gateway/fleet/live_planner.h"
 #include "gateway/fleet/new_hops.h"
 
-/* How many times as fast the slowest stage must become for a change. */
+/* How many times as fast the slowest stage must become for a change, where the fleet has no aim. */
 #define LH_HANDOVER_WORTHWHILE 1.25
 
 typedef enum lh_handover_cause {
@@ -54,7 +58,7 @@ typedef struct lh_handover {
 
     lh_handover_cause cause; /* NONE: the next three are of an older one */
     lh_chain chain;          /* its epoch comes when it takes over */
-    /* the worker's memory holds this stage beside the one it has */
+    /* the memory of each of its workers holds a part of this stage beside what that one has */
     bool holds[LH_PLAN_STAGES_MAX];
     int64_t planned_us;
     bool is_tried;             /* all its new hops have been proven: its workers prepare */
@@ -76,6 +80,7 @@ typedef struct lh_handover_view {
     const lh_link_avoidance *avoidance;
     const lh_hop_trial_report *first_trial; /* of the gateway's own hop */
     uint32_t sequences;                     /* that need the chain now */
+    const lh_live_planner *planner;         /* asked where the fleet has an aim */
 } lh_handover_view;
 
 typedef enum lh_handover_decision {
@@ -88,9 +93,10 @@ typedef enum lh_handover_decision {
 
 /* Gives up a successor that is no longer possible or worth it, plans one where one is wanted, and
  * says what is to be done. To be called at each tick, after the owner has passed over whoever is at
- * fault where a hop fails, and excluded those that _has_failed. */
+ * fault where a hop fails, and excluded those that have _failed. epoch: the next one, which is used
+ * up where a team of a new successor is founded with it (lh_chain_has_team_of). */
 lh_handover_decision lh_handover_review(lh_handover *handover, const lh_handover_view *view,
-                                        int64_t now_us);
+                                        uint32_t epoch, int64_t now_us);
 /* Whether the successor could take over this moment; false where there is none. */
 bool lh_handover_is_prepared(const lh_handover *handover, const lh_handover_view *view,
                              int64_t now_us);
@@ -101,9 +107,10 @@ lh_new_hops lh_handover_hops(const lh_handover *handover, const lh_handover_view
  * of which nothing good is heard for too long; -1: none. */
 int lh_handover_failed_hop(const lh_handover *handover, const lh_handover_view *view,
                            int64_t now_us);
-/* The worker at this stage of the successor says that it cannot prepare what it was asked to. */
-bool lh_handover_has_failed(const lh_handover *handover, const lh_handover_view *view,
-                            uint32_t stage);
+/* The first of those that are to prepare this stage of the successor who says that it cannot; NULL:
+ * none does. */
+const lh_worker *lh_handover_failed(const lh_handover *handover, const lh_handover_view *view,
+                                    uint32_t stage);
 
 /* The successor has taken over under this epoch. by_choice: _review said so; else the chain before
  * had broken. */
@@ -123,7 +130,8 @@ int lh_handover_trial(const lh_handover *handover, const lh_handover_view *view,
                       const char *worker);
 /* Whether the gateway's own hop to the successor's first stage is to be tried. */
 bool lh_handover_tries_first(const lh_handover *handover, const lh_handover_view *view);
-/* The stage that this worker has to prepare beside the one that it has in the present chain; NULL:
- * nothing. *holds: it is to be loaded; else its weights are fetched, no more. */
-const lh_chain_stage *lh_handover_task(const lh_handover *handover, const lh_chain *present,
-                                       const char *worker, bool *holds);
+/* The successor's stage of which this worker has to prepare its part beside what it has in the
+ * present chain, or -1: none. *member: which of its team it is. *holds: it is to be loaded; else
+ * its weights are fetched, no more. */
+int lh_handover_task(const lh_handover *handover, const lh_chain *present, const char *worker,
+                     uint32_t *member, bool *holds);

@@ -21,8 +21,9 @@
  * would gain an eighth. */
 #define EQUAL_FACTOR 1.25
 
-/* Without a measurement: how many times as much a row alone costs as one of many, which share each
- * read of the weights. */
+/* Without a measurement: what a core takes for each MiB, for a row of many, and how many times as
+ * much a row alone costs, since many share each read of the weights. */
+#define CORE_MIB_US  20.0
 #define ALONE_DEARER 6.0
 
 /* ---- A split ---- */
@@ -110,7 +111,15 @@ typedef struct layer_sum {
 
 static layer_sum add_layer(const lh_model_profile *model, layer_sum sum, uint32_t layer) {
     return (layer_sum){sum.held + model->layer_bytes[layer],
-                       sum.row + (model->row_bytes ? model->row_bytes : model->layer_bytes)[layer]};
+                       sum.row + lh_model_profile_row_bytes(model)[layer]};
+}
+
+/* Whether the worker has the memory for so many bytes, and the room for keys and values. */
+static bool fits(const lh_plan_worker *worker, const lh_kv_need *kv, bool is_first,
+                 uint64_t held_bytes, uint32_t layers) {
+    const uint64_t extra = is_first ? worker->first_extra_bytes : 0;
+    return held_bytes <= worker->memory_bytes && extra <= worker->memory_bytes - held_bytes &&
+           layers <= lh_kv_need_layers_max(kv, worker->kv_bytes);
 }
 
 /* Of a stage: the layers' bytes, and whether it is the first or the last. */
@@ -133,25 +142,45 @@ uint64_t lh_planner_stage_bytes(const lh_model_profile *model, uint32_t first_la
                       last_layer == model->layers);
 }
 
-double lh_planner_slowest(const lh_model_profile *model, const lh_plan_worker *workers,
-                          const lh_plan *plan) {
+static double slowest_of(const lh_model_profile *model, const lh_kv_need *kv,
+                         const lh_plan_worker *workers, const lh_plan *plan) {
     double slowest = 0;
     for (uint32_t i = 0; i < plan->stage_count; i++) {
         const lh_plan_stage *stage = &plan->stages[i];
         const lh_plan_worker *worker = &workers[stage->worker];
         layer_sum layers = sum_layers(model, stage->first_layer, stage->last_layer);
-        bool is_last = stage->last_layer == model->layers;
-        if (held_bytes(model, layers.held, stage->first_layer == 0, is_last) > worker->memory_bytes)
+        bool is_first = stage->first_layer == 0, is_last = stage->last_layer == model->layers;
+        if (!fits(worker, kv, is_first, held_bytes(model, layers.held, is_first, is_last),
+                  stage->last_layer - stage->first_layer))
             return INFINITY;
         slowest = fmax(slowest, stage_cost(model, worker, layers.row, is_last).prompt);
     }
     return slowest;
 }
 
-/* covers[workers + 1][layers + 1]: the best split of the first layers over the first workers. */
-static bool split(const lh_model_profile *model, const layer_sum *before_layer,
-                  const candidate *workers, uint32_t count, cover *covers, lh_plan *plan) {
-    uint32_t layers = model->layers, row = layers + 1;
+double lh_planner_slowest(const lh_model_profile *model, const lh_plan_worker *workers,
+                          const lh_plan *plan) {
+    const lh_kv_need least = {.position_bytes = model->kv.position_bytes};
+    return slowest_of(model, &least, workers, plan);
+}
+
+/* One call's work. */
+typedef struct splitting {
+    const lh_model_profile *model;
+    lh_kv_need kv;           /* for which stages are to have room now */
+    layer_sum *before_layer; /* [layers + 1] */
+    candidate *candidates;   /* [count], those that may have a layer first */
+    uint32_t count;
+    cover *covers; /* [workers + 1][layers + 1]: the best split of the first layers over the first
+                    * workers */
+    lh_plan *plan;
+} splitting;
+
+/* Over the first `count` candidates, as they stand. */
+static bool split(const splitting *s, uint32_t count) {
+    const candidate *workers = s->candidates;
+    uint32_t layers = s->model->layers, row = layers + 1;
+    cover *covers = s->covers;
     for (uint32_t i = 0; i < (count + 1) * row; i++)
         covers[i].is_there = false;
     covers[0] = (cover){.is_there = true};
@@ -159,14 +188,15 @@ static bool split(const lh_model_profile *model, const layer_sum *before_layer,
         for (uint32_t last = w + 1; last + (count - w - 1) <= layers; last++) {
             for (uint32_t first = w; first < last; first++) {
                 const cover *before = &covers[w * row + first];
-                uint64_t layer_bytes = before_layer[last].held - before_layer[first].held,
-                         row_bytes = before_layer[last].row - before_layer[first].row;
+                uint64_t layer_bytes = s->before_layer[last].held - s->before_layer[first].held,
+                         row_bytes = s->before_layer[last].row - s->before_layer[first].row;
                 bool is_last = last == layers;
-                uint64_t held = held_bytes(model, layer_bytes, first == 0, is_last);
-                if (!before->is_there || held > workers[w].worker.memory_bytes)
+                uint64_t held = held_bytes(s->model, layer_bytes, first == 0, is_last);
+                if (!before->is_there ||
+                    !fits(&workers[w].worker, &s->kv, first == 0, held, last - first))
                     continue;
                 cover made = extend(
-                    before, stage_cost(model, &workers[w].worker, row_bytes, is_last), first);
+                    before, stage_cost(s->model, &workers[w].worker, row_bytes, is_last), first);
                 cover *best = &covers[(w + 1) * row + last];
                 if (is_better(&made, best))
                     *best = made;
@@ -175,77 +205,118 @@ static bool split(const lh_model_profile *model, const layer_sum *before_layer,
     }
     if (!covers[count * row + layers].is_there)
         return false;
-    plan->stage_count = count;
+    s->plan->stage_count = count;
     uint32_t last = layers;
     for (uint32_t w = count; w-- > 0;) {
         uint32_t first = covers[(w + 1) * row + last].previous;
-        plan->stages[w] = (lh_plan_stage){workers[w].index, first, last};
+        s->plan->stages[w] = (lh_plan_stage){workers[w].index, first, last};
         last = first;
     }
     assert(last == 0);
     return true;
 }
 
+/* Those with room for the keys and values of a layer come first; returns how many there are. */
+static uint32_t select_usable(const splitting *s) {
+    uint32_t usable = 0;
+    for (uint32_t i = 0; i < s->count; i++) {
+        const candidate kept = s->candidates[i];
+        if (lh_kv_need_layers_max(&s->kv, kept.worker.kv_bytes) == 0)
+            continue;
+        s->candidates[i] = s->candidates[usable];
+        s->candidates[usable++] = kept;
+    }
+    return usable;
+}
+
 /* Tries the fastest; where their memory is short, the ones with the most memory, fewer and
  * fewer: a worker that cannot even hold a layer must not spoil the plan. */
-static bool try_all(const lh_model_profile *model, const layer_sum *before_layer,
-                    candidate *candidates, uint32_t count, uint32_t wanted, cover *covers,
-                    lh_plan *plan) {
-    qsort(candidates, count, sizeof *candidates, by_speed);
-    qsort(candidates, wanted, sizeof *candidates, by_place);
-    if (split(model, before_layer, candidates, wanted, covers, plan))
+static bool try_all(const splitting *s, uint32_t wanted) {
+    uint32_t usable = select_usable(s);
+    wanted = lh_min_u32(wanted, usable);
+    qsort(s->candidates, usable, sizeof *s->candidates, by_speed);
+    qsort(s->candidates, wanted, sizeof *s->candidates, by_place);
+    if (split(s, wanted))
         return true;
     for (uint32_t tried = wanted; tried > 0; tried--) {
-        qsort(candidates, count, sizeof *candidates, by_memory);
-        qsort(candidates, tried, sizeof *candidates, by_place);
-        if (split(model, before_layer, candidates, tried, covers, plan))
+        qsort(s->candidates, usable, sizeof *s->candidates, by_memory);
+        qsort(s->candidates, tried, sizeof *s->candidates, by_place);
+        if (split(s, tried))
             return true;
     }
     return false;
 }
 
-static lh_status refuse(const lh_model_profile *model, uint64_t layer_bytes,
-                        const candidate *candidates, uint32_t count, lh_error *error) {
-    uint64_t memory = 0;
-    for (uint32_t i = 0; i < count; i++)
-        if (__builtin_add_overflow(memory, candidates[i].worker.memory_bytes, &memory))
+static lh_status refuse(const splitting *s, lh_error *error) {
+    const lh_model_profile *model = s->model;
+    const uint64_t layer_bytes = s->before_layer[model->layers].held;
+    uint64_t memory = 0, kv_layers = 0;
+    for (uint32_t i = 0; i < s->count; i++) {
+        const lh_plan_worker *worker = &s->candidates[i].worker;
+        kv_layers += lh_kv_need_layers_max(&s->kv, worker->kv_bytes);
+        if (__builtin_add_overflow(memory, worker->memory_bytes, &memory))
             memory = UINT64_MAX;
+    }
+    if (kv_layers < model->layers)
+        return lh_fail(error, LH_ERR_LIMIT,
+                       "a layer keeps %llu KiB of keys and values for each page of %u positions, "
+                       "and %u workers have room for those of %llu of the model's %u layers: "
+                       "raise their --kv-bytes, or give the gateway a smaller --kv-type",
+                       (unsigned long long)(lh_kv_need_layer_bytes(&s->kv) >> 10), LH_KV_NEED_PAGE,
+                       s->count, (unsigned long long)kv_layers, model->layers);
     return lh_fail(
         error, LH_ERR_LIMIT,
         "the model needs %llu MiB for weights and %u workers offer %llu MiB: no split fits; add "
         "workers, lower their --kv-bytes or raise their --memory-bytes",
         (unsigned long long)((layer_bytes + model->embedding_bytes + model->head_bytes) >> 20),
-        count, (unsigned long long)(memory >> 20));
+        s->count, (unsigned long long)(memory >> 20));
 }
 
-lh_status lh_planner_split(const lh_model_profile *model, const lh_plan_worker *workers,
+static void sum_all_layers(const splitting *s) {
+    s->before_layer[0] = (layer_sum){0};
+    for (uint32_t i = 0; i < s->model->layers; i++)
+        s->before_layer[i + 1] = add_layer(s->model, s->before_layer[i], i);
+}
+
+/* *met: the room for keys and values that each stage has. */
+static lh_status split_all(const lh_model_profile *model, const lh_plan_worker *workers,
                            uint32_t count, const lh_planner_options *options, lh_plan *plan,
-                           lh_error *error) {
+                           lh_kv_need *met, lh_error *error) {
     if (count == 0)
         return lh_fail(error, LH_ERR_UNAVAILABLE, "no worker is registered");
     uint32_t wanted = lh_min_u32(lh_min_u32(options->stages ? options->stages : count, count),
                                  LH_PLAN_STAGES_MAX);
     wanted = lh_min_u32(wanted, model->layers);
+    splitting s = {.model = model, .kv = model->kv, .count = count, .plan = plan};
     lh_status status = LH_OK;
-    candidate *candidates = malloc(count * sizeof *candidates);
-    layer_sum *before_layer = malloc(((size_t)model->layers + 1) * sizeof *before_layer);
-    cover *covers = malloc(((size_t)wanted + 1) * ((size_t)model->layers + 1) * sizeof *covers);
-    if (!candidates || !before_layer || !covers) {
+    s.candidates = malloc(count * sizeof *s.candidates);
+    s.before_layer = malloc(((size_t)model->layers + 1) * sizeof *s.before_layer);
+    s.covers = malloc(((size_t)wanted + 1) * ((size_t)model->layers + 1) * sizeof *s.covers);
+    if (!s.candidates || !s.before_layer || !s.covers) {
         status = lh_fail(error, LH_ERR_NO_MEMORY, "no memory to plan for %u workers", count);
         goto done;
     }
     for (uint32_t i = 0; i < count; i++)
-        candidates[i] = (candidate){workers[i], i, site_rank(options->sites, workers[i].site)};
-    before_layer[0] = (layer_sum){0};
-    for (uint32_t i = 0; i < model->layers; i++)
-        before_layer[i + 1] = add_layer(model, before_layer[i], i);
-    if (!try_all(model, before_layer, candidates, count, wanted, covers, plan))
-        status = refuse(model, before_layer[model->layers].held, candidates, count, error);
+        s.candidates[i] = (candidate){workers[i], i, site_rank(options->sites, workers[i].site)};
+    sum_all_layers(&s);
+    bool is_split = try_all(&s, wanted);
+    while (!is_split && lh_kv_need_lower(&s.kv))
+        is_split = try_all(&s, wanted);
+    *met = s.kv;
+    if (!is_split)
+        status = refuse(&s, error);
 done:
-    free(covers);
-    free(before_layer);
-    free(candidates);
+    free(s.covers);
+    free(s.before_layer);
+    free(s.candidates);
     return status;
+}
+
+lh_status lh_planner_split(const lh_model_profile *model, const lh_plan_worker *workers,
+                           uint32_t count, const lh_planner_options *options, lh_plan *plan,
+                           lh_error *error) {
+    lh_kv_need met;
+    return split_all(model, workers, count, options, plan, &met, error);
 }
 
 /* ---- A split that disturbs little ---- */
@@ -273,8 +344,8 @@ static uint32_t count_crossings(const lh_plan_worker *workers, const lh_plan *pl
 
 /* Of the spares the one with which the chain crosses sites least often, then the one that is
  * fastest there. */
-static bool fill(const lh_model_profile *model, const lh_plan_worker *workers, uint32_t count,
-                 lh_plan *plan, uint32_t stage) {
+static bool fill(const lh_model_profile *model, const lh_kv_need *kv, const lh_plan_worker *workers,
+                 uint32_t count, lh_plan *plan, uint32_t stage) {
     uint32_t best = LH_PLAN_NOBODY, best_crossings = 0;
     double best_time = INFINITY;
     for (uint32_t spare = 0; spare < count; spare++) {
@@ -282,7 +353,7 @@ static bool fill(const lh_model_profile *model, const lh_plan_worker *workers, u
             continue;
         const lh_plan alone = {
             1, {{spare, plan->stages[stage].first_layer, plan->stages[stage].last_layer}}};
-        double time = lh_planner_slowest(model, workers, &alone);
+        double time = slowest_of(model, kv, workers, &alone);
         lh_plan tried = *plan;
         tried.stages[stage].worker = spare;
         uint32_t crossings = count_crossings(workers, &tried);
@@ -298,10 +369,10 @@ static bool fill(const lh_model_profile *model, const lh_plan_worker *workers, u
     return best != LH_PLAN_NOBODY;
 }
 
-static bool fill_all(const lh_model_profile *model, const lh_plan_worker *workers, uint32_t count,
-                     lh_plan *plan) {
+static bool fill_all(const lh_model_profile *model, const lh_kv_need *kv,
+                     const lh_plan_worker *workers, uint32_t count, lh_plan *plan) {
     for (uint32_t i = 0; i < plan->stage_count; i++)
-        if (plan->stages[i].worker == LH_PLAN_NOBODY && !fill(model, workers, count, plan, i))
+        if (plan->stages[i].worker == LH_PLAN_NOBODY && !fill(model, kv, workers, count, plan, i))
             return false;
     return true;
 }
@@ -309,15 +380,18 @@ static bool fill_all(const lh_model_profile *model, const lh_plan_worker *worker
 lh_status lh_planner_revise(const lh_model_profile *model, const lh_plan_worker *workers,
                             uint32_t count, const lh_planner_options *options,
                             const lh_plan *present, lh_plan *plan, lh_error *error) {
-    lh_status status = lh_planner_split(model, workers, count, options, plan, error);
+    lh_kv_need met;
+    lh_status status = split_all(model, workers, count, options, plan, &met, error);
     if (status != LH_OK || present->stage_count == 0)
         return status;
     lh_plan filled = *present;
     bool is_allowed = options->stages == 0 || filled.stage_count <= options->stages;
-    if (is_allowed && fill_all(model, workers, count, &filled) &&
-        lh_planner_slowest(model, workers, &filled) <=
-            SLOWER_MAX * lh_planner_slowest(model, workers, plan) &&
-        count_crossings(workers, &filled) <= count_crossings(workers, plan))
+    if (!is_allowed || !fill_all(model, &met, workers, count, &filled))
+        return LH_OK;
+    bool is_nearly_as_good = slowest_of(model, &met, workers, &filled) <=
+                                 SLOWER_MAX * slowest_of(model, &met, workers, plan) &&
+                             count_crossings(workers, &filled) <= count_crossings(workers, plan);
+    if (is_nearly_as_good)
         *plan = filled;
     return LH_OK;
 }
@@ -326,7 +400,7 @@ lh_status lh_planner_revise(const lh_model_profile *model, const lh_plan_worker 
 
 static bool are_measured(const lh_plan_worker *workers, uint32_t count) {
     for (uint32_t i = 0; i < count; i++)
-        if (workers[i].speed.prompt_us <= 0 || workers[i].speed.token_us <= 0)
+        if (!lh_machine_speed_is_known(&workers[i].speed))
             return false;
     return true;
 }
@@ -367,6 +441,7 @@ void lh_planner_compare_speeds(lh_plan_worker *workers, uint32_t count) {
     }
     for (uint32_t i = 0; i < count; i++) {
         double threads = workers[i].threads ? workers[i].threads : 1;
-        workers[i].speed = (lh_machine_speed){1 / threads, ALONE_DEARER / threads};
+        workers[i].speed =
+            (lh_machine_speed){CORE_MIB_US / threads, ALONE_DEARER * CORE_MIB_US / threads};
     }
 }

@@ -28,18 +28,28 @@ void lh_registry_destroy(lh_registry *registry) {
     free(registry);
 }
 
+/* How many come before this name. */
+static uint32_t count_before(const lh_registry *registry, const char *name) {
+    uint32_t first = 0, last = registry->count;
+    while (first < last) {
+        uint32_t middle = first + (last - first) / 2;
+        if (strcmp(registry->workers[middle].report.name, name) < 0)
+            first = middle + 1;
+        else
+            last = middle;
+    }
+    return first;
+}
+
 static int find(const lh_registry *registry, const char *name) {
-    for (uint32_t i = 0; i < registry->count; i++)
-        if (strcmp(registry->workers[i].report.name, name) == 0)
-            return (int)i;
-    return -1;
+    uint32_t at = count_before(registry, name);
+    return at < registry->count && strcmp(registry->workers[at].report.name, name) == 0 ? (int)at
+                                                                                        : -1;
 }
 
 static lh_worker *insert(lh_registry *registry, const char *name) {
-    uint32_t at = 0;
+    uint32_t at = count_before(registry, name);
     assert(registry->count < LH_WORKERS_MAX);
-    while (at < registry->count && strcmp(registry->workers[at].report.name, name) < 0)
-        at++;
     memmove(&registry->workers[at + 1], &registry->workers[at],
             (registry->count - at) * sizeof registry->workers[0]);
     registry->count++;
@@ -167,6 +177,12 @@ void lh_registry_exclude(lh_registry *registry, const char *name, int64_t until_
         registry->workers[index].excluded_until_us = until_us;
 }
 
+void lh_registry_cut_off(lh_registry *registry, const char *name, bool is_cut_off) {
+    int index = find(registry, name);
+    if (index >= 0)
+        registry->workers[index].is_cut_off = is_cut_off;
+}
+
 bool lh_registry_readmit(lh_registry *registry, int64_t now_us) {
     bool was_any = false;
     for (uint32_t i = 0; i < registry->count; i++) {
@@ -199,5 +215,5 @@ int64_t lh_registry_deadline_us(const lh_registry *registry) {
 }
 
 bool lh_worker_is_usable(const lh_worker *worker, int64_t now_us) {
-    return !worker->report.leaving && worker->excluded_until_us <= now_us;
+    return !worker->report.leaving && !worker->is_cut_off && worker->excluded_until_us <= now_us;
 }

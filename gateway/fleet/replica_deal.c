@@ -1,18 +1,25 @@
 /* Dealing workers to chains. */
 #include "gateway/fleet/replica_deal.h"
 
+#include "gateway/fleet/registry.h"
+
 #include <assert.h>
 #include <string.h>
 
 /* Each time that a chain goes from one site to another costs this share of its speed. */
 #define CROSSING_COST 0.25
 
+/* So many workers are cut into runs in all ways; more would take minutes. */
+#define CUT_WORKERS_MAX 64u
+/* Of many workers so many are looked at for a chain that has lost one, evenly among them. */
+#define MEND_TRIES_MAX 64u
+
 /* ---- Of a group ---- */
 
 /* With one more, or one fewer, worker than belong to it; NONE: neither. */
 static bool holds_model(const lh_replica_table *t, const uint32_t *replica_of, uint32_t replica,
                         uint32_t with, uint32_t without) {
-    lh_plan_worker group[LH_PLAN_STAGES_MAX];
+    lh_plan_worker group[LH_WORKERS_MAX];
     lh_plan plan;
     uint32_t count = 0;
     for (uint32_t i = 0; i < t->count; i++)
@@ -65,8 +72,8 @@ typedef struct cut {
 
 typedef struct dealing {
     const lh_replica_table *table;
-    uint32_t order[LH_PLAN_STAGES_MAX];
-    cut best[LH_REPLICAS_MAX + 1][LH_PLAN_STAGES_MAX + 1];
+    uint32_t order[LH_WORKERS_MAX];
+    cut best[LH_REPLICAS_MAX + 1][CUT_WORKERS_MAX + 1];
 } dealing;
 
 static void sort_by_place(dealing *d) {
@@ -86,7 +93,7 @@ static void sort_by_place(dealing *d) {
 
 /* < 0: it cannot hold the model. */
 static double value_of_run(const dealing *d, uint32_t first, uint32_t last) {
-    lh_plan_worker group[LH_PLAN_STAGES_MAX];
+    lh_plan_worker group[LH_WORKERS_MAX];
     lh_plan plan;
     double strength = 0;
     uint32_t crossings = 0;
@@ -119,10 +126,40 @@ static void find_cuts(dealing *d) {
     }
 }
 
+/* Cut where each has its share of what all are worth. */
+static void cut_evenly(const dealing *d, uint32_t replicas, uint32_t *replica_of) {
+    const lh_replica_table *t = d->table;
+    double all = 0, before = 0;
+    for (uint32_t i = 0; i < t->count; i++)
+        all += strength_of(&t->workers[i]);
+    for (uint32_t i = 0; i < t->count; i++) {
+        double strength = strength_of(&t->workers[d->order[i]]);
+        uint32_t replica = (uint32_t)((before + strength / 2) / all * replicas);
+        replica_of[d->order[i]] = replica < replicas ? replica : replicas - 1;
+        before += strength;
+    }
+}
+
+/* As many as are complete in even parts. */
+static uint32_t deal_many(const dealing *d, uint32_t *replica_of) {
+    for (uint32_t replicas = d->table->replicas; replicas > 0; replicas--) {
+        uint32_t complete = 0;
+        cut_evenly(d, replicas, replica_of);
+        for (uint32_t r = 0; r < replicas; r++)
+            complete += lh_replica_is_complete(d->table, replica_of, r);
+        if (complete == replicas)
+            return replicas;
+    }
+    memset(replica_of, 0, d->table->count * sizeof *replica_of);
+    return 0;
+}
+
 uint32_t lh_replica_deal(const lh_replica_table *table, uint32_t *replica_of) {
     dealing d = {.table = table};
-    assert(table->count <= LH_PLAN_STAGES_MAX && table->replicas <= LH_REPLICAS_MAX);
+    assert(table->count <= LH_WORKERS_MAX && table->replicas <= LH_REPLICAS_MAX);
     sort_by_place(&d);
+    if (table->count > CUT_WORKERS_MAX)
+        return deal_many(&d, replica_of);
     find_cuts(&d);
     uint32_t replicas = table->replicas;
     while (replicas > 0 && d.best[replicas][table->count].worst < 0)
@@ -168,7 +205,7 @@ uint32_t lh_replica_of_newcomer(const lh_replica_table *table, const uint32_t *r
 /* Of a torn one's, all might come, one after the other. */
 static bool would_be_whole_together(const lh_replica_table *t, const uint32_t *replica_of,
                                     uint32_t torn, uint32_t donor) {
-    uint32_t together[LH_PLAN_STAGES_MAX];
+    uint32_t together[LH_WORKERS_MAX];
     for (uint32_t i = 0; i < t->count; i++)
         together[i] = replica_of[i] == donor ? torn : replica_of[i];
     return lh_replica_is_complete(t, together, torn);
@@ -184,7 +221,7 @@ static double worth_of_move(const lh_replica_table *t, const uint32_t *replica_o
         return -1;
     if (!lh_replica_is_complete(t, replica_of, donor))
         return donor > torn && would_be_whole_together(t, replica_of, torn, donor)
-                   ? LH_PLAN_STAGES_MAX + 1.0
+                   ? LH_WORKERS_MAX + 1.0
                    : -1;
     if (!holds_model(t, replica_of, donor, LH_REPLICA_NONE, worker) ||
         !holds_model(t, replica_of, torn, worker, LH_REPLICA_NONE))
@@ -195,12 +232,13 @@ static double worth_of_move(const lh_replica_table *t, const uint32_t *replica_o
 
 bool lh_replica_mend(const lh_replica_table *table, const uint32_t *replica_of, uint32_t *worker,
                      uint32_t *replica) {
+    const uint32_t step = (table->count + MEND_TRIES_MAX - 1) / MEND_TRIES_MAX;
     for (uint32_t torn = 0; torn < table->replicas; torn++) {
         double best = -1;
         if (size_of(table, replica_of, torn) == 0 ||
             lh_replica_is_complete(table, replica_of, torn))
             continue;
-        for (uint32_t i = 0; i < table->count; i++) {
+        for (uint32_t i = 0; i < table->count; i += step) {
             double worth = worth_of_move(table, replica_of, torn, i);
             if (worth <= best)
                 continue;

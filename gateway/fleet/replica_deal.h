@@ -21,15 +21,16 @@ typedef struct lh_replica_table {
     const lh_model_profile *model;
     const lh_planner_options *options;
     const lh_plan_worker *workers; /* their speeds are comparable (planner.h) */
-    uint32_t count;                /* 0..LH_PLAN_STAGES_MAX */
+    uint32_t count;                /* 0..LH_WORKERS_MAX */
     uint32_t replicas;             /* wanted: 1..LH_REPLICAS_MAX */
 } lh_replica_table;
 
 /* Whether a replica's workers can hold the model. */
 bool lh_replica_is_complete(const lh_replica_table *table, const uint32_t *replica_of,
                             uint32_t replica);
-/* Divides all workers into complete chains: as many as are wanted, or as can be made. Returns how
- * many that are; 0: not even one can be made, and all workers belong to the first. */
+/* Divides all workers into complete chains: as many as are wanted, or as can be made; more than 64
+ * of them into even parts in the order of their sites and names. Returns how many that are; 0: not
+ * even one can be made, and all workers belong to the first. */
 uint32_t lh_replica_deal(const lh_replica_table *table, uint32_t *replica_of);
 /* The chain for a worker that has none yet: one that it completes, else one that is incomplete,
  * else the weakest. */

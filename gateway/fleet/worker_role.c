@@ -1,6 +1,8 @@
 /* From the chain, its successor, and what bars a worker from plans. */
 #include "gateway/fleet/worker_role.h"
 
+#include "gateway/fleet/chain_draft.h"
+
 #include <math.h>
 #include <stdio.h>
 
@@ -16,12 +18,14 @@ static int seconds_until(int64_t time_us, int64_t now_us) {
 }
 
 /* What keeps it out of every plan; false: nothing does. */
-static bool explain_bar(const lh_handover_view *view, const lh_worker *worker, int64_t now_us,
-                        char *reason) {
+static bool explain_bar(const lh_fleet_options *options, const lh_handover_view *view,
+                        const lh_worker *worker, int64_t now_us, char *reason) {
     const lh_worker_report *report = &worker->report;
     const lh_passed_over *passed = lh_link_avoidance_find(view->avoidance, report->name, now_us);
     if (report->leaving)
         snprintf(reason, LH_ERROR_MESSAGE_BYTES, "it leaves");
+    else if (worker->is_cut_off)
+        lh_relays_explain(options->origin.relays, report, reason);
     else if (worker->excluded_until_us == INT64_MAX)
         snprintf(reason, LH_ERROR_MESSAGE_BYTES,
                  "it cannot compute the model: %.180s; it is planned with again when it has "
@@ -40,11 +44,32 @@ static bool explain_bar(const lh_handover_view *view, const lh_worker *worker, i
     return true;
 }
 
-static void explain_gain(const lh_handover *handover, const lh_handover_view *view, int64_t now_us,
-                         char *reason) {
-    const lh_candidates all = lh_draft_candidates(view->registry, view->avoidance, now_us);
-    lh_plan plan;
-    double gain = lh_draft_gain(handover->options, view->chain, &all, &plan);
+/* By what is looked for while the chain serves. */
+static void explain_aim(const lh_handover_view *view, const lh_worker *worker, char *reason) {
+    char why[LH_ERROR_MESSAGE_BYTES];
+    if (lh_live_planner_explain(view->planner, worker->report.name, why))
+        snprintf(reason, LH_ERROR_MESSAGE_BYTES, "%.220s; " STANDS_IN, why);
+    else
+        snprintf(reason, LH_ERROR_MESSAGE_BYTES,
+                 "no better chain with it is known yet; " STANDS_IN);
+}
+
+/* The same for every spare. */
+static double gain_of_all(lh_role_inquiry *inquiry) {
+    const lh_handover_view *view = &inquiry->view;
+    if (!inquiry->has_gain) {
+        lh_candidates all;
+        lh_candidates_find(view->registry, view->avoidance, inquiry->now_us, &all);
+        lh_plan plan;
+        inquiry->gain =
+            lh_draft_gain(inquiry->handover->options, view->planner, view->chain, &all, &plan);
+        inquiry->has_gain = true;
+    }
+    return inquiry->gain;
+}
+
+static void explain_gain(lh_role_inquiry *inquiry, char *reason) {
+    const double gain = gain_of_all(inquiry);
     if (gain >= LH_HANDOVER_WORTHWHILE)
         snprintf(reason, LH_ERROR_MESSAGE_BYTES,
                  "the chain will change for it, not so soon after "
@@ -58,10 +83,10 @@ static void explain_gain(const lh_handover *handover, const lh_handover_view *vi
         snprintf(reason, LH_ERROR_MESSAGE_BYTES, STANDS_IN);
 }
 
-static void explain_spare(const lh_handover *handover, const lh_handover_view *view,
-                          const lh_worker *worker, int64_t now_us, char *reason) {
-    int64_t delay_us = handover->options->rebalance_delay_us;
-    if (explain_bar(view, worker, now_us, reason))
+static void explain_spare(lh_role_inquiry *inquiry, const lh_worker *worker, char *reason) {
+    const lh_fleet_options *options = inquiry->handover->options;
+    const int64_t now_us = inquiry->now_us, delay_us = options->rebalance_delay_us;
+    if (explain_bar(options, &inquiry->view, worker, now_us, reason))
         return;
     if (delay_us == 0)
         snprintf(reason, LH_ERROR_MESSAGE_BYTES, "--rebalance off: " STANDS_IN);
@@ -69,20 +94,27 @@ static void explain_spare(const lh_handover *handover, const lh_handover_view *v
         snprintf(reason, LH_ERROR_MESSAGE_BYTES,
                  "it has just come: the chain may change for it in %d s",
                  seconds_until(worker->joined_us + delay_us, now_us));
+    else if (options->has_aim)
+        explain_aim(&inquiry->view, worker, reason);
     else
-        explain_gain(handover, view, now_us, reason);
+        explain_gain(inquiry, reason);
 }
 
-lh_worker_role lh_worker_role_of(const lh_handover *handover, const lh_handover_view *view,
-                                 const lh_worker *worker, int64_t now_us, char *reason) {
-    const lh_chain *next = lh_handover_successor(handover);
+lh_role_inquiry lh_role_inquiry_begin(const lh_handover *handover, const lh_handover_view *view,
+                                      int64_t now_us) {
+    return (lh_role_inquiry){.handover = handover, .view = *view, .now_us = now_us};
+}
+
+lh_worker_role lh_worker_role_of(lh_role_inquiry *inquiry, const lh_worker *worker, char *reason) {
+    const lh_handover_view *view = &inquiry->view;
+    const lh_chain *next = lh_handover_successor(inquiry->handover);
     reason[0] = 0;
     if (view->chain->state == LH_CHAIN_NONE)
         return LH_ROLE_WAITING;
-    if (lh_chain_find(view->chain, worker->report.name) >= 0)
+    if (lh_chain_find_member(view->chain, worker->report.name, NULL) >= 0)
         return LH_ROLE_STAGE;
-    if (next && lh_chain_find(next, worker->report.name) >= 0)
+    if (next && lh_chain_find_member(next, worker->report.name, NULL) >= 0)
         return LH_ROLE_NEXT;
-    explain_spare(handover, view, worker, now_us, reason);
+    explain_spare(inquiry, worker, reason);
     return LH_ROLE_SPARE;
 }

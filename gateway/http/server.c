@@ -333,11 +333,11 @@ fail_after_connections:
 void lh_http_server_destroy(lh_http_server *server) {
     if (!server)
         return;
-    MHD_socket fd = MHD_quiesce_daemon(server->daemon);
+    /* MHD_quiesce_daemon would end the process where a thread of 0.9.75 wakes at the wrong moment:
+     * both take the listener from the thread's epoll set, and the second to come panics. Who
+     * connects from here on is not answered, and closed with the rest. */
     lh_connection_table_close(&server->connections);
-    MHD_stop_daemon(server->daemon);
-    if (fd != MHD_INVALID_SOCKET)
-        close(fd);
+    MHD_stop_daemon(server->daemon); /* closes the listener */
     lh_socket_monitor_destroy(server->around.monitor);
     lh_connection_table_reset(&server->connections);
     free(server);

@@ -348,6 +348,10 @@ lh_http_progress lh_openai_answer_read(lh_openai_answer *answer, char *buffer, s
     return LH_HTTP_READY;
 }
 
+bool lh_openai_answer_is_over(const lh_openai_answer *answer) {
+    return answer->events.done;
+}
+
 /* ---- Before the reply. ---- */
 
 static void open_stream(lh_http_reply *reply) {

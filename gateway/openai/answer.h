@@ -36,6 +36,9 @@ lh_http_progress lh_openai_answer_proceed(lh_openai_answer *answer, lh_http_repl
 lh_http_progress lh_openai_answer_read(lh_openai_answer *answer, char *buffer, size_t capacity,
                                        size_t *length);
 
+/* Of a stream: its last event has been made. */
+bool lh_openai_answer_is_over(const lh_openai_answer *answer);
+
 /* What the log tells of it. */
 typedef struct lh_openai_answer_facts {
     const char *id; /* "chatcmpl-..."; NULL: it has not begun, and the rest is zeros */

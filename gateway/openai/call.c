@@ -125,6 +125,8 @@ static lh_http_progress proceed(call *c, lh_http_reply *reply) {
     lh_openai_error error;
     lh_http_progress progress = lh_openai_answer_proceed(c->answer, reply, &error);
     charge(c);
+    if (progress == LH_HTTP_READY && !reply->streamed)
+        lh_ticket_leave(&c->ticket, lh_clock_us());
     if (progress == LH_HTTP_READY && error.status)
         return reply_error(c, &error, reply);
     if (progress == LH_HTTP_READY)
@@ -322,6 +324,8 @@ static lh_http_progress on_read(void *state, char *buffer, size_t capacity, size
     call *c = state;
     lh_http_progress progress = lh_openai_answer_read(c->answer, buffer, capacity, length);
     charge(c);
+    if (lh_openai_answer_is_over(c->answer))
+        lh_ticket_leave(&c->ticket, lh_clock_us());
     return progress;
 }
 

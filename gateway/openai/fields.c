@@ -141,6 +141,7 @@ static const struct {
     {"return_tokens_as_token_ids", BOTH, REFUSED_TRUE},
     {"include_stop_str_in_output", BOTH, REFUSED_TRUE},
     {"use_beam_search", BOTH, REFUSED_TRUE},
+    {"guided_whitespace_pattern", BOTH, REFUSED}, /* JSON is written in one way */
     {"logits_processors", BOTH, REFUSED_FILLED},
     {"bad_words", BOTH, REFUSED_FILLED},
     {"allowed_token_ids", BOTH, REFUSED_FILLED},

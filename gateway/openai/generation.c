@@ -127,12 +127,13 @@ static lh_status take_event(sequence *from, const lh_queued_event *item, lh_erro
     case LH_SEQUENCE_FAILED:
         break;
     }
-    /* Whatever else went wrong inside must not look like this module's own LH_AGAIN or
-     * LH_ERR_CLOSED. */
+    /* LH_ERR_LIMIT is of what was asked for: a form that can be read in too many ways, or more than
+     * the workers have room for. Whatever else went wrong inside must not look like this module's
+     * own LH_AGAIN or LH_ERR_CLOSED. */
+    lh_status status = item->error.status;
     bool passed_on =
-        item->error.status == LH_ERR_UNAVAILABLE || item->error.status == LH_ERR_TIMEOUT;
-    return lh_fail(error, passed_on ? item->error.status : LH_ERR_INTERNAL, "%s",
-                   item->error.message);
+        status == LH_ERR_UNAVAILABLE || status == LH_ERR_TIMEOUT || status == LH_ERR_LIMIT;
+    return lh_fail(error, passed_on ? status : LH_ERR_INTERNAL, "%s", item->error.message);
 }
 
 static void note_end(const sequence *from, lh_request_end end) {

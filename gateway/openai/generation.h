@@ -78,7 +78,7 @@ void lh_generation_abandon(lh_generation *generation);
 
 /* LH_OK: *piece is filled; LH_AGAIN: nothing until on_ready; LH_ERR_CLOSED: every choice has ended.
  * Any other status: a choice has failed, and with it the request (LH_ERR_UNAVAILABLE,
- * LH_ERR_TIMEOUT, LH_ERR_NO_MEMORY, else LH_ERR_INTERNAL). */
+ * LH_ERR_TIMEOUT, LH_ERR_LIMIT, LH_ERR_NO_MEMORY, else LH_ERR_INTERNAL). */
 lh_status lh_generation_pull(lh_generation *generation, lh_generation_piece *piece,
                              lh_error *error);
 

@@ -87,9 +87,9 @@ static json_t *list_models(const lh_served_model *model) {
     return list;
 }
 
-static bool reply_fleet(const lh_openai_service *service, lh_http_reply *reply,
-                        lh_openai_error *error) {
-    reply->body = lh_engine_fleet_json(service->engine);
+/* body: malloc'd, the reply's from now on; NULL: there was no memory. */
+static bool reply_text(char *body, lh_http_reply *reply, lh_openai_error *error) {
+    reply->body = body;
     if (!reply->body)
         return lh_openai_refuse_status(error, LH_ERR_NO_MEMORY);
     reply->status = 200;
@@ -145,7 +145,9 @@ bool lh_openai_lookup(const lh_openai_service *service, const lh_openai_route *r
     case LH_OPENAI_GET_OPENAPI:
         return reply_json(200, lh_openai_openapi_json(service), reply, error);
     case LH_OPENAI_GET_FLEET:
-        return reply_fleet(service, reply, error);
+        return reply_text(lh_engine_fleet_json(service->engine), reply, error);
+    case LH_OPENAI_GET_FLEET_MAP:
+        return reply_text(lh_engine_fleet_map_json(service->engine), reply, error);
     case LH_OPENAI_GET_TRACE:
         return reply_trace(service->config.traces, route->rest, reply, error);
     case LH_OPENAI_GET_TOKENIZER:

@@ -37,10 +37,61 @@ static const json_t *value_of(const lh_body_reader *body, const form *of, const 
     if (!may_be_text || !json_is_string(value))
         return value;
     format->own = lh_json_object_parse(json_string_value(value), json_string_length(value), &cause);
-    if (!format->own)
+    if (!format->own && cause.status == LH_ERR_LIMIT)
+        lh_body_refuse(body, of->key, "invalid_value",
+                       "is a text of JSON that is too large, or nested more than %d deep.",
+                       LH_JSON_DEPTH_MAX);
+    else if (!format->own)
         lh_body_refuse(body, of->key, "invalid_value", "is a text that is no JSON object.");
     return format->own;
 }
+
+/* ---- Tags as xgrammar has them now. ---- */
+
+/* Of one of the tags; NULL: it says more than is followed. */
+static json_t *structure_of(const json_t *tag) {
+    const json_t *content = json_object_get(tag, "content");
+    const char *type = json_string_value(json_object_get(content, "type"));
+    json_t *begin = json_object_get(tag, "begin"), *end = json_object_get(tag, "end"),
+           *schema = json_object_get(content, "json_schema");
+    bool is_followed = type && strcmp(type, "json_schema") == 0 && schema && begin && end;
+    return is_followed ? json_pack("{s:O,s:O,s:O}", "begin", begin, "schema", schema, "end", end)
+                       : NULL;
+}
+
+/* {"structures", "triggers"} of a format of the type "triggered_tags"; NULL: refused. */
+static json_t *structures_of(const lh_body_reader *body, const char *key, const json_t *format) {
+    const char *type = json_string_value(json_object_get(format, "type"));
+    const json_t *tags = json_object_get(format, "tags");
+    json_t *triggers = json_object_get(format, "triggers"), *structures = json_array();
+    bool is_followed = type && strcmp(type, "triggered_tags") == 0 && triggers &&
+                       !json_is_true(json_object_get(format, "at_least_one")) &&
+                       !json_is_true(json_object_get(format, "stop_after_first"));
+    for (size_t i = 0; i < json_array_size(tags) && is_followed; i++)
+        is_followed = json_array_append_new(structures, structure_of(json_array_get(tags, i))) == 0;
+    if (is_followed)
+        return json_pack("{s:o,s:O}", "structures", structures, "triggers", triggers);
+    json_decref(structures);
+    lh_body_refuse(body, key, "unsupported_value",
+                   "is not followed as it is: of xgrammar's 'format' the type 'triggered_tags' is, "
+                   "with 'triggers' and 'tags', each of them 'begin', 'content' of the type "
+                   "'json_schema' and 'end', without 'at_least_one' and 'stop_after_first'.");
+    return NULL;
+}
+
+/* Gives up a value of its own for that. */
+static const json_t *with_structures(const lh_body_reader *body, const char *key,
+                                     const json_t *value, lh_openai_output_format *format) {
+    const json_t *tags = json_object_get(value, "format");
+    if (!tags)
+        return value;
+    json_t *made = structures_of(body, key, tags);
+    json_decref(format->own);
+    format->own = made;
+    return made;
+}
+
+/* ---- All values. ---- */
 
 static bool has_right_type(lh_constraint_kind kind, const json_t *value) {
     switch (kind) {
@@ -64,8 +115,10 @@ static void set(const lh_body_reader *body, const form *of, const json_t *value,
         return;
     }
     *format = (lh_openai_output_format){.is_given = true, .param = param};
-    format->source =
-        (lh_constraint_source){.kind = of->kind, .value = value_of(body, of, value, format)};
+    value = value_of(body, of, value, format);
+    if (of->kind == LH_CONSTRAINT_TAGS)
+        value = with_structures(body, of->key, value, format);
+    format->source = (lh_constraint_source){.kind = of->kind, .value = value};
     if (!body->error->status && !has_right_type(of->kind, format->source.value))
         lh_body_refuse(body, of->key, "invalid_type", "must be %s.",
                        of->kind == LH_CONSTRAINT_CHOICE  ? "a list of strings"
@@ -143,7 +196,7 @@ static void parse_json_schema(const lh_body_reader *body, lh_openai_output_forma
 
 static void parse_response_format(const lh_body_reader *body, lh_openai_output_format *format) {
     static const form schema_form = {"schema", LH_CONSTRAINT_SCHEMA},
-                      tags_form = {"structures", LH_CONSTRAINT_TAGS};
+                      tags_form = {"format", LH_CONSTRAINT_TAGS};
     const json_t *value = lh_body_typed(body, param, "object", "an object with a 'type'");
     const char *type = json_string_value(json_object_get(value, "type"));
     const lh_body_reader given = {value, "response_format.", body->error, NULL};

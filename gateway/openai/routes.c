@@ -39,6 +39,7 @@ static const struct {
     {"/version", 0, LH_OPENAI_GET_VERSION, "/version", READS},
     {"/openapi.json", 0, LH_OPENAI_GET_OPENAPI, "/openapi.json", READS},
     {"/fleet", ADMIN, LH_OPENAI_GET_FLEET, "/fleet", READS},
+    {"/fleet/map", ADMIN, LH_OPENAI_GET_FLEET_MAP, "/fleet/map", READS},
     {"/trace/", ADMIN | REST, LH_OPENAI_GET_TRACE, "/trace/{id}", READS},
     {"/fleet/workers/", PUBLIC | REST, LH_OPENAI_TELL_FLEET_PORT, "/fleet/workers/{name}",
      "GET, HEAD, PUT, OPTIONS"},

@@ -25,6 +25,7 @@ typedef enum lh_openai_action {
     LH_OPENAI_GET_VERSION,
     LH_OPENAI_GET_OPENAPI,
     LH_OPENAI_GET_FLEET,
+    LH_OPENAI_GET_FLEET_MAP,
     LH_OPENAI_GET_TRACE,
     LH_OPENAI_TELL_FLEET_PORT, /* a worker has come to the wrong port */
     LH_OPENAI_TELL_METHODS     /* OPTIONS */

@@ -59,7 +59,7 @@ static json_t *call_form(const json_t *function, bool is_bound, const lh_tool_fo
     if (format->body == LH_TOOL_BODY_PARAMETERS)
         form = lh_json_set(form, "parameters",
                            json_pack("{s:s, s:s, s:s, s:s}", "open", format->parameter_open,
-                                     "separator", writing->separator, "close",
+                                     "separator", writing->parameter_separator, "close",
                                      format->parameter_close, "end", writing->parameter_end));
     return lh_json_set(form, "end",
                        lh_openai_mark_parts(tokenizer, !is_named      ? "}"

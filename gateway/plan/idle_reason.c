@@ -63,6 +63,11 @@ static void try_place(const visit *v, uint32_t place, bool is_of_before) {
 }
 
 static void look_at(const visit *v) {
+    if (v->parts->machines[v->machine].layers_max == 0) {
+        v->reason->cause = LH_IDLE_KV;
+        v->reason->needed_bytes = lh_kv_need_layer_bytes(&v->parts->kv);
+        return;
+    }
     v->reason->cause = LH_IDLE_NO_ROOM;
     for (uint32_t place = 0; place <= v->layout->stage_count; place++) {
         if (place > 0)
@@ -86,6 +91,7 @@ lh_status lh_idle_reasons_find(const lh_fleet_map *map, const lh_aim *aim,
     lh_status status = lh_parts_create(map, &parts, error);
     if (status != LH_OK)
         return status;
+    lh_parts_want(parts, &plan->kv);
     lh_parts_price(parts, aim, &plan->size);
     const lh_layout layout = in_parts(parts, &plan->layout);
     uint64_t least = least_layer_bytes(&map->model);

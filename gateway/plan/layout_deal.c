@@ -9,11 +9,13 @@
 #include <string.h>
 
 /* Searches for better deals, for each chain. */
-#define SEARCHES_PER_REPLICA 40u
+#define SEARCHES_PER_REPLICA       40u
+#define QUICK_SEARCHES_PER_REPLICA 4u
 
 typedef struct dealing {
     const lh_fleet_map *map;
     const lh_aim *aim;
+    bool is_quick;
     lh_parts *parts; /* for the order of machines, and their costs for steps of one size */
     uint32_t replicas;
     lh_fleet_map *own;  /* the map, with the machines of one chain */
@@ -88,7 +90,8 @@ static double plan_chain(dealing *d, uint32_t chain, lh_layout_plan *plan) {
     for (uint32_t m = 0; m < d->parts->machine_count; m++)
         if (d->chain_of[m] == chain)
             d->own->machines[d->parts->machines[m].index].is_excluded = false;
-    lh_status status = lh_layout_search(d->own, d->aim, plan, &error);
+    lh_status status = d->is_quick ? lh_layout_search_quickly(d->own, d->aim, plan, &error)
+                                   : lh_layout_search(d->own, d->aim, plan, &error);
     if (status != LH_OK && status != LH_ERR_LIMIT && d->status == LH_OK)
         d->status = lh_fail(d->error, status, "%s", error.message);
     return status == LH_OK ? plan->value : INFINITY;
@@ -166,6 +169,7 @@ static bool is_another_of(const dealing *d, uint32_t machine) {
         return false;
     const lh_part_machine *a = &d->parts->machines[machine - 1], *b = &d->parts->machines[machine];
     return a->site == b->site && a->mib_us == b->mib_us && a->memory_bytes == b->memory_bytes &&
+           a->first_extra_bytes == b->first_extra_bytes && a->layers_max == b->layers_max &&
            a->fixed_us == b->fixed_us && d->chain_of[machine - 1] == d->chain_of[machine] &&
            has_stage(d, d->chain_of[machine], machine - 1) ==
                has_stage(d, d->chain_of[machine], machine);
@@ -203,7 +207,8 @@ static bool try_swaps(dealing *d, uint32_t to) {
 }
 
 static void improve(dealing *d) {
-    d->searches_left = SEARCHES_PER_REPLICA * d->replicas;
+    d->searches_left =
+        (d->is_quick ? QUICK_SEARCHES_PER_REPLICA : SEARCHES_PER_REPLICA) * d->replicas;
     while (d->searches_left > 0 && d->status == LH_OK) {
         uint32_t slowest = slowest_chain(d);
         if (!try_gifts(d, slowest) && !try_swaps(d, slowest))
@@ -274,8 +279,8 @@ static void finish(const dealing *d, uint32_t *replica_of, lh_layout_deal *deal)
         replica_of[d->parts->machines[m].index] = d->chain_of[m];
 }
 
-lh_status lh_layout_deal_make(const lh_fleet_map *map, const lh_aim *aim, uint32_t replicas,
-                              uint32_t *replica_of, lh_layout_deal *deal, lh_error *error) {
+static lh_status make(const lh_fleet_map *map, const lh_aim *aim, uint32_t replicas, bool is_quick,
+                      uint32_t *replica_of, lh_layout_deal *deal, lh_error *error) {
     lh_aim_size sizes[LH_AIM_SIZES_MAX];
     lh_status status = lh_fleet_map_check(map, error);
     assert(replicas > 0 && replicas <= LH_DEAL_REPLICAS_MAX);
@@ -288,7 +293,7 @@ lh_status lh_layout_deal_make(const lh_fleet_map *map, const lh_aim *aim, uint32
     dealing *d = calloc(1, sizeof *d);
     if (!d)
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory to deal machines");
-    *d = (dealing){.map = map, .aim = aim, .error = error};
+    *d = (dealing){.map = map, .aim = aim, .is_quick = is_quick, .error = error};
     status = allocate(d, error);
     if (status == LH_OK) {
         lh_aim_sizes(aim, sizes);
@@ -301,4 +306,14 @@ lh_status lh_layout_deal_make(const lh_fleet_map *map, const lh_aim *aim, uint32
     reset(d);
     free(d);
     return status;
+}
+
+lh_status lh_layout_deal_make(const lh_fleet_map *map, const lh_aim *aim, uint32_t replicas,
+                              uint32_t *replica_of, lh_layout_deal *deal, lh_error *error) {
+    return make(map, aim, replicas, false, replica_of, deal, error);
+}
+
+lh_status lh_layout_deal_make_quickly(const lh_fleet_map *map, const lh_aim *aim, uint32_t replicas,
+                                      uint32_t *replica_of, lh_layout_deal *deal, lh_error *error) {
+    return make(map, aim, replicas, true, replica_of, deal, error);
 }

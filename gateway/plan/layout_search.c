@@ -1,6 +1,7 @@
 /* Few machines: all sets of them. Many: orders over sites first. */
 #include "gateway/plan/layout_search.h"
 
+#include "common/base/arithmetic.h"
 #include "gateway/plan/machine_subsets.h"
 #include "gateway/plan/order_polish.h"
 #include "gateway/plan/site_search.h"
@@ -12,8 +13,15 @@
 /* Orders over sites that are tried for one size. */
 #define SITE_TRIES 16u
 #define BEAM_TRIES 8u
+/* The same for a plan that is wanted at once, and the sizes that are tried for it. */
+#define QUICK_TRIES 6u
+#define QUICK_SIZES 2u
 /* Of the orders that were best in turn, those that are split with the layers' true sizes. */
 #define ORDERS_MAX 3u
+
+/* With few layers so many machines are few, too. */
+#define EXACT_MACHINES_MAX 12u
+#define EXACT_WORK_MAX     3e7
 
 /* A site alone is split with the true sizes where it is not worse than this: they may suit it. */
 #define NEARLY 1.05
@@ -23,6 +31,7 @@
 typedef struct search {
     const lh_fleet_map *map;
     const lh_aim *aim;
+    bool is_quick;
     lh_parts *parts;
     uint32_t size_count;
     lh_aim_size sizes[LH_AIM_SIZES_MAX];
@@ -80,6 +89,16 @@ static void find_leasts(const search *s, uint32_t site, lh_limit_search *by_limi
 
 /* ---- Few ---- */
 
+/* All sets of machines, with all layers that each may have, are tried within about a second. */
+static bool can_be_exact(const search *s) {
+    uint32_t machines = s->parts->machine_count;
+    double layers = s->parts->layers;
+    return !s->is_quick &&
+           (machines <= LH_LAYOUT_EXACT_MACHINES ||
+            (machines <= EXACT_MACHINES_MAX &&
+             (double)(1u << machines) * machines * layers * layers <= EXACT_WORK_MAX));
+}
+
 static lh_status search_machines(search *s, lh_error *error) {
     lh_machine_subsets *subsets;
     bool is_done[LH_AIM_SIZES_MAX] = {false};
@@ -122,19 +141,29 @@ static bool has_pins(const search *s) {
     return s->parts->pinned_layers[s->parts->layers] > 0;
 }
 
+static uint32_t tries_of(const search *s, uint32_t site) {
+    bool is_beam = site == LH_PART_GATEWAY && s->map->site_count > LH_SITE_SEARCH_EXACT;
+    return s->is_quick ? QUICK_TRIES : is_beam ? BEAM_TRIES : SITE_TRIES;
+}
+
+/* Sizes that are looked at, those that promise most. */
+static uint32_t sizes_of(const search *s) {
+    return s->is_quick ? lh_min_u32(s->size_count, QUICK_SIZES) : s->size_count;
+}
+
 /* For machines of one site, or of all; those whose value is less than this. */
 static void find_orders(search *s, lh_site_search *sites, uint32_t site, double less_than,
                         orders *all) {
     bool is_done[LH_AIM_SIZES_MAX] = {false};
-    bool is_beam = site == LH_PART_GATEWAY && s->map->site_count > LH_SITE_SEARCH_EXACT;
     lh_found best = {.value = less_than};
     lh_site_search_limit(sites, site);
-    for (uint32_t i; (i = next_size(s, is_done)) != UINT32_MAX;) {
+    for (uint32_t n = 0; n < sizes_of(s); n++) {
+        uint32_t i = next_size(s, is_done);
         lh_limit_search by_limit = {.find = lh_site_search_find,
                                     .context = sites,
                                     .aim = s->aim,
                                     .size = &s->sizes[i],
-                                    .tries_max = is_beam ? BEAM_TRIES : SITE_TRIES};
+                                    .tries_max = tries_of(s, site)};
         double before = best.value;
         if (s->floors[i] >= before)
             continue;
@@ -161,7 +190,8 @@ static void search_orders(search *s, lh_site_search *sites, lh_order_polish *pol
         if (alone.count > 0)
             lh_order_polish_split(polish, &alone.items[0], &s->best);
     }
-    lh_order_polish_move(polish, &s->best);
+    if (!s->is_quick)
+        lh_order_polish_move(polish, &s->best);
 }
 
 static lh_status search_sites(search *s, lh_error *error) {
@@ -179,6 +209,14 @@ static lh_status search_sites(search *s, lh_error *error) {
 
 /* ---- All ---- */
 
+/* Whether the room for keys and values keeps a machine from more layers. */
+static bool has_layers_bound(const search *s) {
+    for (uint32_t m = 0; m < s->parts->machine_count; m++)
+        if (s->parts->machines[m].layers_max < s->parts->layers)
+            return true;
+    return false;
+}
+
 static lh_status refuse(const search *s, lh_error *error) {
     const lh_map_layers all = {0, s->map->model.layers};
     uint64_t memory = 0;
@@ -191,9 +229,10 @@ static lh_status refuse(const search *s, lh_error *error) {
                        s->aim->token_us_max / 1000);
     return lh_fail(error, LH_ERR_LIMIT,
                    "the model needs %llu MiB for weights, and the %u machines that can hold a "
-                   "layer offer %llu MiB: no plan was found that fits them, their links and pins",
+                   "layer offer %llu MiB%s: no plan was found that fits them, their links and pins",
                    (unsigned long long)(lh_layout_stage_bytes(&s->map->model, all) >> 20),
-                   s->parts->machine_count, (unsigned long long)(memory >> 20));
+                   s->parts->machine_count, (unsigned long long)(memory >> 20),
+                   has_layers_bound(s) ? ", some of them too little for keys and values" : "");
 }
 
 /* What was found for steps of one size may be better still with those of another. */
@@ -215,27 +254,45 @@ static void finish(const search *s, lh_layout_plan *plan) {
                              .ring_us = s->best.ring.ring_us,
                              .busiest_us = s->best.ring.busiest_us,
                              .bound = s->bound,
-                             .is_exact = s->parts->machine_count <= LH_LAYOUT_EXACT_MACHINES};
+                             .is_exact = can_be_exact(s),
+                             .kv = s->parts->kv};
     lh_parts_resolve(s->parts, &plan->layout);
 }
 
-lh_status lh_layout_search(const lh_fleet_map *map, const lh_aim *aim, lh_layout_plan *plan,
-                           lh_error *error) {
+/* With the room that the parts want now; the best value stays INFINITY where there is no layout. */
+static lh_status search_once(search *s, lh_error *error) {
+    lh_status status = find_bounds(s, error);
+    if (status == LH_OK)
+        status = search_sites(s, error);
+    if (status == LH_OK && can_be_exact(s))
+        status = search_machines(s, error);
+    return status;
+}
+
+/* With less room for keys and values, until there is a layout. */
+static lh_status search_all(search *s, lh_error *error) {
+    lh_kv_need need = s->parts->kv;
+    lh_status status = search_once(s, error);
+    while (status == LH_OK && isinf(s->best.value) && lh_kv_need_lower(&need)) {
+        lh_parts_want(s->parts, &need);
+        status = search_once(s, error);
+    }
+    return status;
+}
+
+static lh_status run(const lh_fleet_map *map, const lh_aim *aim, bool is_quick,
+                     lh_layout_plan *plan, lh_error *error) {
     search *s = calloc(1, sizeof *s);
     if (!s)
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory to plan");
-    *s = (search){.map = map, .aim = aim, .best.value = INFINITY};
+    *s = (search){.map = map, .aim = aim, .is_quick = is_quick, .best.value = INFINITY};
     lh_status status = lh_fleet_map_check(map, error);
     if (status == LH_OK)
         status = lh_parts_create(map, &s->parts, error);
     if (status == LH_OK) {
         s->size_count = lh_aim_sizes(aim, s->sizes);
-        status = find_bounds(s, error);
+        status = search_all(s, error);
     }
-    if (status == LH_OK)
-        status = search_sites(s, error);
-    if (status == LH_OK && s->parts->machine_count <= LH_LAYOUT_EXACT_MACHINES)
-        status = search_machines(s, error);
     if (status == LH_OK && isinf(s->best.value))
         status = refuse(s, error);
     if (status == LH_OK) {
@@ -245,4 +302,14 @@ lh_status lh_layout_search(const lh_fleet_map *map, const lh_aim *aim, lh_layout
     lh_parts_destroy(s->parts);
     free(s);
     return status;
+}
+
+lh_status lh_layout_search(const lh_fleet_map *map, const lh_aim *aim, lh_layout_plan *plan,
+                           lh_error *error) {
+    return run(map, aim, false, plan, error);
+}
+
+lh_status lh_layout_search_quickly(const lh_fleet_map *map, const lh_aim *aim, lh_layout_plan *plan,
+                                   lh_error *error) {
+    return run(map, aim, true, plan, error);
 }

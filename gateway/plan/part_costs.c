@@ -34,6 +34,10 @@ static int by_nature(const lh_map_machine *a, const lh_map_machine *b) {
         order = compare(a->attention_us, b->attention_us);
     if (order == 0)
         order = compare((double)b->memory_bytes, (double)a->memory_bytes);
+    if (order == 0)
+        order = compare((double)b->kv_bytes, (double)a->kv_bytes);
+    if (order == 0)
+        order = compare((double)a->first_extra_bytes, (double)b->first_extra_bytes);
     return order;
 }
 
@@ -85,6 +89,7 @@ static void take_machines(lh_parts *parts, sortable *order) {
             (lh_part_machine){.index = (uint32_t)(order[i].machine - map->machines),
                               .site = order[i].machine->site,
                               .memory_bytes = order[i].machine->memory_bytes,
+                              .first_extra_bytes = order[i].machine->first_extra_bytes,
                               .pinned = order[i].machine->pinned};
 }
 
@@ -103,9 +108,19 @@ lh_status lh_parts_create(const lh_fleet_map *map, lh_parts **parts, lh_error *e
     p->machines = machines;
     sum_layers(p);
     take_machines(p, order);
+    lh_parts_want(p, &map->model.kv);
     free(order);
     *parts = p;
     return LH_OK;
+}
+
+void lh_parts_want(lh_parts *parts, const lh_kv_need *need) {
+    parts->kv = *need;
+    for (uint32_t m = 0; m < parts->machine_count; m++) {
+        lh_part_machine *machine = &parts->machines[m];
+        machine->layers_max =
+            lh_kv_need_layers_max(need, parts->map->machines[machine->index].kv_bytes);
+    }
 }
 
 void lh_parts_destroy(lh_parts *parts) {
@@ -120,16 +135,14 @@ void lh_parts_destroy(lh_parts *parts) {
 static void price_machine(lh_parts *parts, lh_part_machine *m, const lh_aim_size *size) {
     const lh_map_machine *machine = &parts->map->machines[m->index];
     lh_compute_profile unit = {.point_count = machine->point_count};
-    double head_mib = (double)parts->map->model.head_bytes / MIB, rows = size->rows;
+    const lh_head_costs head = lh_layout_head_costs(&parts->map->model, machine);
+    double rows = size->rows;
     memcpy(unit.points, machine->points, sizeof unit.points);
-    double one_us = lh_cost_stage_us(&unit, 0, 1), two_us = lh_cost_stage_us(&unit, 0, 2);
     double before = size->position + (size->is_decode ? 0 : (rows - 1) / 2);
     m->mib_us = lh_cost_stage_us(&unit, 0, size->rows);
     m->layer_us = machine->attention_us * rows * before;
     m->fixed_us = machine->step_us;
-    m->head_us = one_us * head_mib;
-    if (size->is_decode)
-        m->head_us += lh_max_f64(two_us - one_us, 0) * head_mib * (rows - 1);
+    m->head_us = head.draw_us + (size->is_decode ? head.draw_more_us * (rows - 1) : 0);
     m->head_busy_us = size->is_decode ? m->head_us : 0;
 }
 
@@ -172,22 +185,13 @@ bool lh_parts_may_hold(const lh_parts *parts, const lh_part_machine *machine,
                        lh_map_layers layers) {
     const lh_map_model *model = &parts->map->model;
     uint64_t bytes = parts->held_bytes[layers.last] - parts->held_bytes[layers.first] +
-                     (layers.first == 0 ? model->embedding_bytes : 0) +
+                     (layers.first == 0 ? model->embedding_bytes + machine->first_extra_bytes : 0) +
                      (layers.last == parts->layers ? model->head_bytes : 0);
-    if (bytes > machine->memory_bytes)
+    if (bytes > machine->memory_bytes || layers.last - layers.first > machine->layers_max)
         return false;
     if (machine->pinned.first < machine->pinned.last)
         return machine->pinned.first == layers.first && machine->pinned.last == layers.last;
     return parts->pinned_layers[layers.last] == parts->pinned_layers[layers.first];
-}
-
-double lh_parts_stage_us(const lh_parts *parts, const lh_part_machine *machine,
-                         lh_map_layers layers, double *busy_us) {
-    double us = (parts->row_mib[layers.last] - parts->row_mib[layers.first]) * machine->mib_us +
-                (layers.last - layers.first) * machine->layer_us + machine->fixed_us;
-    bool has_head = layers.last == parts->layers;
-    *busy_us = us + (has_head ? machine->head_busy_us : 0);
-    return us + (has_head ? machine->head_us : 0);
 }
 
 /* ---- A layout ---- */

@@ -16,7 +16,8 @@
 typedef struct lh_part_machine {
     uint32_t index; /* in the map */
     uint32_t site;
-    uint64_t memory_bytes;
+    uint64_t memory_bytes, first_extra_bytes;
+    uint32_t layers_max; /* by keys and values: lh_parts_want */
     lh_map_layers pinned;
     /* of the step */
     double mib_us;   /* for each MiB that a row meets */
@@ -32,6 +33,7 @@ typedef struct lh_part_hop {
 
 typedef struct lh_parts {
     const lh_fleet_map *map;
+    lh_kv_need kv; /* that layers_max of the machines is of */
     uint32_t layers;
     double row_mib[LH_MAP_LAYERS_MAX + 1]; /* of the layers before this one */
     uint64_t held_bytes[LH_MAP_LAYERS_MAX + 1];
@@ -41,20 +43,30 @@ typedef struct lh_parts {
     lh_part_hop hops[LH_MAP_SITES_MAX + 1][LH_MAP_SITES_MAX + 1]; /* the gateway's place is last */
 } lh_parts;
 
-/* Machines that are not excluded and have the memory for a layer at least, without costs. The map
- * has passed its check and outlives the parts. LH_ERR_NO_MEMORY. */
+/* Machines that are not excluded and have the memory for a layer at least, without costs, with the
+ * room for keys and values that the map's model wants. The map has passed its check and outlives
+ * the parts. LH_ERR_NO_MEMORY. */
 lh_status lh_parts_create(const lh_fleet_map *map, lh_parts **parts, lh_error *error);
 void lh_parts_destroy(lh_parts *parts);
+/* From now on so much room is wanted instead. */
+void lh_parts_want(lh_parts *parts, const lh_kv_need *need);
 /* Sets all costs. */
 void lh_parts_price(lh_parts *parts, const lh_aim *aim, const lh_aim_size *size);
 
 /* ---- A stage ---- */
 
-/* Whether the machine may have these layers: by memory and by pins. */
+/* Whether the machine may have these layers: by memory, by the room for keys and
+ * values, and by pins. */
 bool lh_parts_may_hold(const lh_parts *parts, const lh_part_machine *machine, lh_map_layers layers);
-/* Its time once around; *busy_us: the part that limits. */
-double lh_parts_stage_us(const lh_parts *parts, const lh_part_machine *machine,
-                         lh_map_layers layers, double *busy_us);
+/* Its time once around; *busy_us: the part that limits. Searches ask it a million times. */
+static inline double lh_parts_stage_us(const lh_parts *parts, const lh_part_machine *machine,
+                                       lh_map_layers layers, double *busy_us) {
+    double us = (parts->row_mib[layers.last] - parts->row_mib[layers.first]) * machine->mib_us +
+                (layers.last - layers.first) * machine->layer_us + machine->fixed_us;
+    bool has_head = layers.last == parts->layers;
+    *busy_us = us + (has_head ? machine->head_busy_us : 0);
+    return us + (has_head ? machine->head_us : 0);
+}
 /* Of a hop once around. */
 static inline double lh_part_hop_us(const lh_part_hop *hop) {
     return hop->busy_us + hop->delay_us;

@@ -22,6 +22,7 @@ struct lh_ring_bounds {
     const lh_parts *parts;
     by_cost *order;     /* [machine_count] */
     double held_to_row; /* MiB that rows meet, at most, for each byte held */
+    double layer_mib;   /* that rows meet of a layer, at most */
     /* the least of any machine, or of any hop */
     double layer_us, head_us, fixed_us, in_us, out_us, inside_us, between_us;
 };
@@ -38,9 +39,11 @@ lh_status lh_ring_bounds_create(const lh_parts *parts, lh_ring_bounds **bounds, 
     b->parts = parts;
     b->order = order;
     const lh_map_model *model = &parts->map->model;
-    for (uint32_t i = 0; i < model->layers; i++)
+    for (uint32_t i = 0; i < model->layers; i++) {
         b->held_to_row =
             fmax(b->held_to_row, (double)model->row_bytes[i] / (double)model->layer_bytes[i] / MIB);
+        b->layer_mib = fmax(b->layer_mib, (double)model->row_bytes[i] / MIB);
+    }
     *bounds = b;
     return LH_OK;
 }
@@ -94,7 +97,7 @@ static double capacity_mib(const lh_ring_bounds *b, const lh_part_machine *machi
     double by_memory = (double)machine->memory_bytes * b->held_to_row;
     double by_time =
         isinf(limit_us) ? INFINITY : fmax((limit_us - machine->fixed_us) / machine->mib_us, 0);
-    return fmin(by_memory, by_time);
+    return fmin(fmin(by_memory, machine->layers_max * b->layer_mib), by_time);
 }
 
 /* How many of the sites with the greatest capacities it takes; 0: all are too few. */

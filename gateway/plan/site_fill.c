@@ -87,29 +87,31 @@ static offer offer_of(const lh_part_machine *machine, const lh_fill_layer *layer
     offer o = {.layer_us = layer->row_mib * machine->mib_us + machine->layer_us};
     for (uint32_t kind = 0; kind < LH_FILL_KINDS; kind++) {
         bool is_last = kind & LH_FILL_LAST && layer->head_bytes > 0;
-        double besides = (kind & LH_FILL_FIRST ? (double)layer->embedding_bytes : 0) +
+        double besides = (kind & LH_FILL_FIRST && layer->embedding_bytes > 0
+                              ? (double)layer->embedding_bytes + (double)machine->first_extra_bytes
+                              : 0) +
                          (is_last ? (double)layer->head_bytes : 0);
         double busy_us = machine->fixed_us + (is_last ? machine->head_busy_us : 0);
         uint32_t by_memory = layers_within((double)machine->memory_bytes - besides,
                                            (double)layer->held_bytes, layer->count),
                  by_time = layers_within(limit_us - busy_us, o.layer_us, layer->count);
         o.base_us[kind] = machine->fixed_us + (is_last ? machine->head_us : 0);
-        o.most[kind] = lh_min_u32(by_memory, by_time);
+        o.most[kind] = lh_min_u32(lh_min_u32(by_memory, by_time), machine->layers_max);
     }
     return o;
 }
 
-/* The site's best for n layers with what the machine can add to fewer. Entries of fewer layers
- * are still those without it. */
+/* The site's best for n layers with what the machine can add to fewer, of which those before it can
+ * have `before` at most. Entries of fewer layers are still those without it. */
 static void add_machine(lh_site_fill *fill, uint16_t *choices, const offer *o, double hop_us,
-                        uint32_t kind, uint32_t n) {
+                        uint32_t before, uint32_t kind, uint32_t n) {
     double *best = &fill->us[kind * fill->row + n];
     for (uint32_t own = 0; own <= kind; own++) {
         if ((own & kind) != own)
             continue;
         const double *others = fill->us + (kind & ~own) * fill->row;
-        uint32_t most = lh_min_u32(o->most[own], n);
-        for (uint32_t layers = 1; layers <= most; layers++) {
+        uint32_t most = lh_min_u32(o->most[own], n), least = n > before ? n - before : 1;
+        for (uint32_t layers = least; layers <= most; layers++) {
             double us = others[n - layers] + o->base_us[own] + layers * o->layer_us +
                         (layers < n ? hop_us : 0);
             if (us < *best) {
@@ -133,10 +135,11 @@ void lh_site_fill_compute(lh_site_fill *fill, const lh_parts *parts, const lh_fi
     uint32_t reached = 0; /* layers that those so far can have together */
     for (uint32_t i = 0; i < fill->count; i++) {
         offer o = offer_of(&parts->machines[fill->machines[i]], layer, limit_us);
+        uint32_t before = reached;
         reached = lh_min_u32(reached + o.most[0], layer->count);
         for (uint32_t n = reached; n > 0; n--)
             for (uint32_t kind = 0; kind < LH_FILL_KINDS; kind++)
-                add_machine(fill, fill->choices + i * table, &o, hop_us, kind, n);
+                add_machine(fill, fill->choices + i * table, &o, hop_us, before, kind, n);
     }
 }
 

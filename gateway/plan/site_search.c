@@ -20,6 +20,7 @@ struct lh_site_search {
     uint32_t only;                        /* this one of the map's, or LH_PART_GATEWAY */
     uint32_t count;                       /* sites that are looked at */
     uint32_t looked_at[LH_MAP_SITES_MAX];
+    double useful_us; /* what takes as long or longer is of no use */
     lh_site_beam *beam;
     double *sets;            /* [SETS][row] */
     double *pairs;           /* [S][S][row]: first and last site together */
@@ -131,7 +132,7 @@ static void add_up(const lh_site_search *s, const double *here, const double *th
     for (uint32_t n = 0; n < s->row; n++)
         both[n] = INFINITY;
     for (uint32_t h = 0; h < s->row; h++) {
-        if (isinf(here[h]))
+        if (here[h] >= s->useful_us)
             continue;
         for (uint32_t t = 1; h + t < s->row; t++) {
             double us = here[h] + there[t];
@@ -326,6 +327,7 @@ bool lh_site_search_find(void *context, double busiest_max_us, lh_part_ring *rin
     const lh_site_fill *fills[LH_MAP_SITES_MAX];
     if (s->count == 0 || s->layer.count == 0)
         return false;
+    s->useful_us = ring->ring_us;
     for (uint32_t i = 0; i < s->count; i++) {
         lh_site_fill_compute(&s->fills[s->looked_at[i]], s->parts, &s->layer, busiest_max_us);
         fills[i] = fill_of(s, i);

@@ -35,6 +35,7 @@ struct lh_inflight {
     uint64_t next_step;
     /* under way by class, those without rows, and all whose answer is due */
     uint32_t under_way[2], empties, total;
+    uint32_t end;                  /* steps[end] and those behind it are free */
     uint32_t overdue_faults;       /* since rows last came back; at most DOUBLINGS_MAX */
     lh_inflight_segment *segments; /* [steps_max][segments_max] */
     lh_block_table **truncations;  /* [steps_max][LH_INFLIGHT_TRUNCATIONS_MAX] */
@@ -80,7 +81,7 @@ void lh_inflight_destroy(lh_inflight *inflight) {
 /* Walks the steps in flight: NULL starts, NULL ends. The order is that of the records. */
 static lh_inflight_step *next_of(const lh_inflight *inflight, const lh_inflight_step *step) {
     uint32_t i = step ? (uint32_t)(step - inflight->steps) + 1 : 0;
-    for (; i < inflight->options.steps_max; i++)
+    for (; i < inflight->end; i++)
         if (inflight->steps[i].step != 0)
             return (lh_inflight_step *)&inflight->steps[i];
     return NULL;
@@ -142,6 +143,7 @@ void lh_inflight_launch(lh_inflight *inflight, lh_inflight_step *step, int64_t n
     const lh_cost_chain *costs = lh_overlap_planner_costs(inflight->options.planner);
     assert(step->step == 0 && !step->is_through);
     step->step = inflight->next_step++;
+    inflight->end = lh_max_u32(inflight->end, (uint32_t)(step - inflight->steps) + 1);
     step->submitted_us = now_us;
     ++*counter_of(inflight, step);
     inflight->total++;
@@ -222,6 +224,8 @@ static void remove_step(lh_inflight *inflight, lh_inflight_step *step) {
         count_down(counter_of(inflight, step));
     count_down(&inflight->total);
     step->step = 0;
+    while (inflight->end > 0 && inflight->steps[inflight->end - 1].step == 0)
+        inflight->end--;
 }
 
 /* What it took away from the workers is gone. */

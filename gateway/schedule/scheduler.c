@@ -65,6 +65,7 @@ struct lh_scheduler {
     lh_scheduler_options options;
     lh_scheduler_sink sink;
     lh_scheduler_figures figures; /* what no part counts */
+    lh_request_mix mix;
     lh_histogram queue_times;
     uint64_t *numbers; /* the last one given to a sequence */
     uint64_t own_numbers;
@@ -224,6 +225,9 @@ static void fail(lh_scheduler *s, lh_sequence *sequence, lh_status status, const
 static void finish(lh_scheduler *s, lh_sequence *sequence, lh_finish_reason reason,
                    uint32_t token) {
     s->figures.finished++;
+    lh_request_mix_note(&s->mix, sequence->request.prompt_tokens,
+                        sequence->length - sequence->request.prompt_tokens,
+                        lh_running_set_count(&s->running));
     emit(s, sequence,
          &(lh_sequence_event){.kind = LH_SEQUENCE_FINISHED,
                               .reason = reason,
@@ -696,6 +700,10 @@ void lh_scheduler_tick(lh_scheduler *s, int64_t now_us) {
 }
 
 /* ---- Figures ---- */
+
+const lh_request_mix *lh_scheduler_mix(const lh_scheduler *s) {
+    return &s->mix;
+}
 
 lh_scheduler_figures lh_scheduler_current_figures(const lh_scheduler *s) {
     const lh_kv_store_figures pages = lh_kv_store_current_figures(s->store);

@@ -8,6 +8,7 @@
 #include "common/metrics/histogram.h"
 #include "common/protocol/step.h"
 #include "gateway/cost/overlap_plan.h"
+#include "gateway/cost/request_mix.h"
 #include "gateway/kv/ledger.h"
 #include "gateway/schedule/sequence.h"
 #include "gateway/trace/trace_step.h"
@@ -152,6 +153,8 @@ const char *lh_scheduler_fault(const lh_scheduler *scheduler);
 void lh_scheduler_tick(lh_scheduler *scheduler, int64_t now_us);
 int64_t lh_scheduler_deadline_us(const lh_scheduler *scheduler); /* INT64_MAX: none */
 
+/* Of the requests that have finished. */
+const lh_request_mix *lh_scheduler_mix(const lh_scheduler *scheduler);
 lh_scheduler_figures lh_scheduler_current_figures(const lh_scheduler *scheduler);
 /* For how long sequences waited until they first got a place, in seconds. */
 const lh_histogram *lh_scheduler_queue_times(const lh_scheduler *scheduler);

@@ -28,10 +28,10 @@ lh_status lh_sequence_request_check(const lh_sequence_request *request, uint32_t
     if (request->stop_token_count > LH_SEQUENCE_STOP_TOKENS_MAX)
         return lh_fail(error, LH_ERR_LIMIT, "%u stop tokens: at most %u are possible",
                        request->stop_token_count, LH_SEQUENCE_STOP_TOKENS_MAX);
-    if (request->sampling.bias_count > LH_STEP_BIASES_MAX - LH_SEQUENCE_STOP_TOKENS_MAX)
+    if (request->sampling.bias_count > LH_TOKEN_BIASES_MAX - LH_SEQUENCE_STOP_TOKENS_MAX)
         return lh_fail(error, LH_ERR_LIMIT, "%u logit biases: at most %u are possible",
                        request->sampling.bias_count,
-                       LH_STEP_BIASES_MAX - LH_SEQUENCE_STOP_TOKENS_MAX);
+                       LH_TOKEN_BIASES_MAX - LH_SEQUENCE_STOP_TOKENS_MAX);
     if (request->prompt_tops > LH_TOP_LOGPROBS_MAX)
         return lh_fail(error, LH_ERR_LIMIT, "%u logprobs of the prompt: at most %u are possible",
                        request->prompt_tops, LH_TOP_LOGPROBS_MAX);
@@ -39,8 +39,8 @@ lh_status lh_sequence_request_check(const lh_sequence_request *request, uint32_t
         return lh_fail(error, LH_ERR_LIMIT, "top_logprobs %u: at most %u are possible",
                        request->sampling.top_logprobs, LH_TOP_LOGPROBS_MAX);
     if (lh_sequence_request_has_penalty(request) &&
-        request->prompt_tokens + request->max_tokens > LH_STEP_COUNTS_MAX)
+        request->prompt_tokens + request->max_tokens > LH_TOKEN_COUNTS_MAX)
         return lh_fail(error, LH_ERR_LIMIT, "penalties are possible up to %u tokens",
-                       LH_STEP_COUNTS_MAX);
+                       LH_TOKEN_COUNTS_MAX);
     return LH_OK;
 }

@@ -10,7 +10,7 @@
 /* What penalties need can be long: the token counts and biases of a step stay within half of what a
  * manifest may be, its new masks within a quarter. */
 #define SAMPLING_ENTRIES_MAX (LH_STEP_MANIFEST_BYTES_MAX / 2 / sizeof(lh_token_count))
-_Static_assert(LH_STEP_COUNTS_MAX + LH_STEP_BIASES_MAX <= SAMPLING_ENTRIES_MAX,
+_Static_assert(LH_TOKEN_COUNTS_MAX + LH_TOKEN_BIASES_MAX <= SAMPLING_ENTRIES_MAX,
                "one sequence always fits");
 
 bool lh_step_builder_init(lh_step_builder *builder, lh_kv_store *store, lh_mask_ledger *masks,

@@ -207,13 +207,24 @@ static struct tm day_of(const lh_chat_template *chat_template, int64_t now_s) {
     return day;
 }
 
-/* The last place where the part is; SIZE_MAX: nowhere. */
-static size_t find_last(const lh_jinja_rendering *made, lh_text part) {
-    for (size_t at = made->length; at-- > 0;)
-        if (part.length <= made->length - at && made->text[at] == *part.bytes &&
-            memcmp(made->text + at, part.bytes, part.length) == 0)
-            return at;
-    return SIZE_MAX;
+static void reverse(char *to, const char *from, size_t length) {
+    for (size_t i = 0; i < length; i++)
+        to[i] = from[length - 1 - i];
+}
+
+/* The last place where the part is; SIZE_MAX: nowhere. The part is of the user's making, and
+ * memmem takes linear time whatever it is; but it finds first places, so both are turned round. */
+static lh_status find_last(const lh_jinja_rendering *made, lh_text part, size_t *at,
+                           lh_error *error) {
+    char *turned = malloc(made->length + part.length);
+    if (!turned)
+        return refuse_memory(error);
+    reverse(turned, made->text, made->length);
+    reverse(turned + made->length, part.bytes, part.length);
+    const char *found = memmem(turned, made->length, turned + made->length, part.length);
+    *at = found ? made->length - part.length - (size_t)(found - turned) : SIZE_MAX;
+    free(turned);
+    return LH_OK;
 }
 
 static bool is_blank(char byte) {
@@ -234,7 +245,10 @@ static lh_status end_with_last_message(const lh_chat_conversation *conversation,
     lh_text whole = said;
     while (said.length > 0 && is_blank(said.bytes[said.length - 1]))
         said.length--;
-    size_t at = said.length ? find_last(made, said) : SIZE_MAX;
+    size_t at = SIZE_MAX;
+    lh_status status = said.length ? find_last(made, said, &at, error) : LH_OK;
+    if (status)
+        return status;
     if (at == SIZE_MAX)
         return lh_fail(error, LH_ERR_INVALID,
                        "messages[%zu]: its text is %s, so that it cannot be gone on with",

@@ -9,6 +9,8 @@
  *   it, so spaces in front of one stay together (`\s+(?=digit)`). */
 #include "gateway/text/pre_tokenizer.h"
 
+#include "common/base/nearest_name.h"
+
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <assert.h>
 #include <pcre2.h>
@@ -129,6 +131,37 @@ static const char deepseek_v3[] =
     "[!-/:-@\\[-`{-~][A-Za-z]+|[^\\r\\n" LETTER PUNCTUATION SYMBOL "]?[" LETTER MARK
     "]+| ?[" PUNCTUATION SYMBOL "]+[\\r\\n]*|" LINE_ENDS "|" SPACES_BEFORE_WORD "|[" SPACE "]+";
 
+#define HAN                                                                                        \
+    "\\x{2e80}-\\x{2e99}\\x{2e9b}-\\x{2ef3}\\x{2f00}-\\x{2fd5}\\x{3005}\\x{3007}"                  \
+    "\\x{3021}-\\x{3029}\\x{3038}-\\x{303b}\\x{3400}-\\x{4dbf}\\x{4e00}-\\x{9fff}"                 \
+    "\\x{f900}-\\x{fa6d}\\x{fa70}-\\x{fad9}\\x{16fe2}\\x{16fe3}\\x{16ff0}\\x{16ff1}"               \
+    "\\x{20000}-\\x{2a6df}\\x{2a700}-\\x{2b739}\\x{2b740}-\\x{2b81d}\\x{2b820}-\\x{2cea1}"         \
+    "\\x{2ceb0}-\\x{2ebe0}\\x{2ebf0}-\\x{2ee5d}\\x{2f800}-\\x{2fa1d}\\x{30000}-\\x{3134a}"         \
+    "\\x{31350}-\\x{323af}"
+/* As o200k, but no word has Han letters: UPPER*LOWER+ and UPPER+LOWER* without them, written so
+ * that nothing is taken back, since a long word of groups leaves no room for that. What both have
+ * is BOTH: the first one ends at a letter of it, or goes on with small letters. */
+#define KIMI_CAPITAL "[\\p{Lu}\\p{Lt}" NEW_UPPER "]"
+#define KIMI_SMALL   "[\\p{Ll}" NEW_LOWER "]"
+#define KIMI_BOTH    "(?:(?![" HAN "])[\\p{Lm}\\p{Lo}" MARK NEW_CASELESS "])"
+#define KIMI_LOWER   KIMI_CAPITAL "*+" KIMI_SMALL "(?:(?![" HAN "])[" LOWER "])*+"
+static const char kimi[] =
+    "[" HAN "]+|" LEADING "(?:(?:" KIMI_CAPITAL "*+" KIMI_BOTH "++)++(?:" KIMI_LOWER
+    ")?|" KIMI_LOWER ")" O200K_ENDING "|" LEADING KIMI_CAPITAL "++" O200K_ENDING "|[" DIGIT
+    "]{1,3}| ?[^" SPACE LETTER DIGIT "]+[\\r\\n]*|" LINE_ENDS "|" SPACES_BEFORE_WORD "|[" SPACE
+    "]+";
+
+/* As qwen2, but that it takes nothing back, and what stands before line ends. */
+static const char bailing[] = "'(?i:[sdmt]|ll|ve|re)|[^\\r\\n" LETTER DIGIT "]?+[" LETTER
+                              "]+|[" DIGIT "]| ?[^" SPACE LETTER DIGIT "]++[\\r\\n]*|[" SPACE
+                              "]*[\\r\\n]|" SPACES_BEFORE_WORD "|[" SPACE "]+";
+
+/* Words and the single spaces between them, as long as it goes. */
+static const char exaone_moe[] =
+    "(?i:" CONTRACTIONS ")|[^\\r\\n" LETTER DIGIT "]?(?:[" LETTER "][" MARK "]*+(?: [" LETTER
+    "][" MARK "]*+)*+)++|[" DIGIT "]| ?[^" SPACE LETTER DIGIT "]+[\\r\\n/]?|[" SPACE
+    "]*[\\r\\n]|" SPACES_BEFORE_WORD "|[" SPACE "]+";
+
 #define PASSES_MAX 6
 
 typedef struct pre_kind {
@@ -192,6 +225,18 @@ static const pre_kind kinds[] = {
     {"deepseek-v3",
      {"[" DIGIT "]{1,3}", "[\\x{3040}-\\x{30ff}\\x{4e00}-\\x{9fa5}]+", deepseek_v3},
      {false, false, false}},
+    {"hunyuan-dense",
+     {"[" DIGIT "]{1,3}", "[\\x{3040}-\\x{30ff}\\x{4e00}-\\x{9fa5}]+", deepseek_v3},
+     {false, false, false}},
+    {"joyai-llm",
+     {"[" DIGIT "]{1,3}", "[\\x{3040}-\\x{30ff}\\x{4e00}-\\x{9fa5}]+", deepseek_v3},
+     {false, false, false}},
+    {"kimi-k2", {kimi}, {false, false, false}},
+    {"bailingmoe", {bailing}, {false, false, false}},
+    {"bailingmoe2", {bailing}, {false, false, false}},
+    {"llada-moe", {bailing}, {false, false, false}},
+    {"exaone-moe", {exaone_moe}, {false, false, false}},
+    {"minicpm5", {"[" DIGIT "]{1,3}", llama3}, {true, false, false}},
     {"tekken", {tekken}, {true, true, false}},
     {"gpt-4o", {o200k}, {false, false, false}},
     {"llama4", {o200k}, {false, false, false}},
@@ -229,12 +274,15 @@ static const pre_kind *find_kind(const char *name, size_t length) {
 }
 
 static lh_status refuse(const char *name, size_t length, lh_error *error) {
-    char list[LH_ERROR_MESSAGE_BYTES] = "";
-    for (size_t i = 0, used = 0; i < KINDS && used < sizeof list; i++)
-        used +=
-            (size_t)snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", kinds[i].name);
-    return lh_fail(error, LH_ERR_UNSUPPORTED, "tokenizer.ggml.pre \"%.*s\" is not one of %s",
-                   (int)(length < 64 ? length : 64), name, list);
+    lh_nearest_name nearest;
+    lh_nearest_name_init(&nearest, name, length);
+    for (size_t i = 0; i < KINDS; i++)
+        lh_nearest_name_try(&nearest, kinds[i].name);
+    return lh_fail(error, LH_ERR_UNSUPPORTED,
+                   "tokenizer.ggml.pre \"%.*s\" is not supported (docs/OPERATING.md names the %zu "
+                   "that are%s%s)",
+                   (int)(length < 64 ? length : 64), name, KINDS,
+                   nearest.name ? "; the nearest is " : "", nearest.name ? nearest.name : "");
 }
 
 static lh_status compile_pass(lh_pre_tokenizer *pre, const char *pattern, lh_error *error) {

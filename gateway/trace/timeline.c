@@ -33,9 +33,9 @@ typedef struct draft {
 } draft;
 
 const char *lh_span_kind_name(lh_span_kind kind) {
-    static const char *const names[] = {"request", "tokenize", "queue",  "prefill",
-                                        "decode",  "begin",    "accept", "finish",
-                                        "emit",    "manifest", "shard",  "results"};
+    static const char *const names[] = {"request",  "tokenize", "queue",   "prefill", "decode",
+                                        "begin",    "accept",   "finish",  "emit",    "await",
+                                        "manifest", "shard",    "results", "gather"};
     return names[kind];
 }
 
@@ -173,6 +173,32 @@ static void draw_compute(draft *d, uint32_t step, uint32_t clock, const lh_step_
     }
 }
 
+/* What is waited for of several members, one after the other, is drawn as one wait. */
+static void draw_gathers(draft *d, uint32_t step, uint32_t clock, const lh_step_times *t) {
+    const uint32_t compute = find_track(d, LH_TRACK_COMPUTE, t->worker, ""),
+                   team = t->gather_count > 0 ? find_track(d, LH_TRACK_TEAM, t->worker, "") : 0;
+    for (uint32_t i = 0; i < t->gather_count && i < LH_STEP_TIMES_GATHERS_MAX; i++) {
+        const lh_step_gather *g = &t->gathers[i];
+        const int64_t posted_us = worker_moment(d, clock, t, g->posted_us),
+                      taken_us = worker_moment(d, clock, t, g->taken_us);
+        add_span(d, &(lh_span){.kind = LH_SPAN_GATHER,
+                               .track = team,
+                               .step = step,
+                               .begin_us = posted_us,
+                               .end_us = worker_moment(d, clock, t, g->there_us),
+                               .left_us = posted_us,
+                               .bytes = g->bytes,
+                               .gather = i});
+        if (g->waited_us > 0)
+            add_span(d, &(lh_span){.kind = LH_SPAN_AWAIT,
+                                   .track = compute,
+                                   .step = step,
+                                   .begin_us = taken_us,
+                                   .end_us = taken_us + g->waited_us,
+                                   .gather = i});
+    }
+}
+
 static void draw_shards(draft *d, uint32_t step, uint32_t hop, const lh_step_times *from,
                         const lh_step_times *to) {
     uint32_t track = wire_track(d, hop, from->worker, to->worker, (int64_t)from->base_us);
@@ -218,6 +244,7 @@ static void draw_step(draft *d, uint32_t index) {
             draw_shards(d, index, i, before, one);
         }
         draw_compute(d, index, i + 1, one);
+        draw_gathers(d, index, i + 1, one);
     }
     const lh_step_times *last = &d->times[(workers - 1) % 2];
     if (!is_placed(d, workers) || step->results_us == 0)
@@ -294,8 +321,9 @@ static int compare_begins(const void *one, const void *other) {
 static void cut_wires(lh_timeline *line) {
     for (size_t i = 1; i < line->span_count; i++) {
         lh_span *span = &line->spans[i];
+        lh_track_kind kind = line->tracks[span->track].kind;
         bool follows =
-            line->tracks[span->track].kind == LH_TRACK_WIRE && span->track == span[-1].track;
+            (kind == LH_TRACK_WIRE || kind == LH_TRACK_TEAM) && span->track == span[-1].track;
         if (follows && span->begin_us < span[-1].end_us)
             span->begin_us = span[-1].end_us;
     }
@@ -321,11 +349,12 @@ static void cut_compute(lh_timeline *line) {
             continue;
         if (around && around->track != span->track)
             around = NULL;
-        if (around && span->kind == LH_SPAN_EMIT)
+        bool is_within = span->kind == LH_SPAN_EMIT || span->kind == LH_SPAN_AWAIT;
+        if (around && is_within)
             clip(span, around->begin_us, around->end_us);
         else if (around)
             clip(span, around->end_us, INT64_MAX);
-        if (span->kind != LH_SPAN_EMIT)
+        if (!is_within)
             around = span;
     }
 }

@@ -1,10 +1,13 @@
 /* A trace as spans on tracks, all in the gateway's clock: what the request, each worker's compute
  * and each hop's wire were doing when. Thread: any.
  *
- * On one track spans never overlap, but those of LH_SPAN_EMIT lie within their LH_SPAN_FINISH, and
- * those of the request's phases within LH_SPAN_REQUEST. A wire is busy with a shard from the moment
- * at which the shard was handed to it, or at which the one before it has come, whichever is later,
- * until it has come: so a span holds the way there as well as the sending. */
+ * On one track spans never overlap, but those of LH_SPAN_EMIT and LH_SPAN_AWAIT lie within their
+ * LH_SPAN_FINISH, and those of the request's phases within LH_SPAN_REQUEST. A wire is busy with a
+ * shard from the moment at which the shard was handed to it, or at which the one before it has
+ * come, whichever is later, until it has come: so a span holds the way there as well as the
+ * sending. In the same way the
+ * wires among a stage's members are busy with a gather from when the worker's own part of it was
+ * computed, or the one before it was there. */
 #pragma once
 
 #include "gateway/trace/trace_store.h"
@@ -12,7 +15,8 @@
 typedef enum lh_track_kind {
     LH_TRACK_REQUEST, /* the gateway's own */
     LH_TRACK_COMPUTE, /* of worker `from` */
-    LH_TRACK_WIRE     /* from `from` to `to`; "" is the gateway */
+    LH_TRACK_WIRE,    /* from `from` to `to`; "" is the gateway */
+    LH_TRACK_TEAM     /* the wires among those who compute worker `from`'s stage with it */
 } lh_track_kind;
 
 typedef struct lh_track {
@@ -37,9 +41,11 @@ typedef enum lh_span_kind {
     LH_SPAN_ACCEPT,   /* a shard that came */
     LH_SPAN_FINISH,   /* the layers */
     LH_SPAN_EMIT,     /* within it: a shard of the result, since the one before it */
+    LH_SPAN_AWAIT,    /* within it: nothing was computed, for a gather was not there */
     LH_SPAN_MANIFEST, /* wire: on the first hop, where the manifest is all there is */
     LH_SPAN_SHARD,
-    LH_SPAN_RESULTS /* on the last hop */
+    LH_SPAN_RESULTS, /* on the last hop */
+    LH_SPAN_GATHER   /* team: what all members had computed comes together */
 } lh_span_kind;
 
 #define LH_SPAN_NO_STEP UINT32_MAX
@@ -49,7 +55,8 @@ typedef struct lh_span {
     uint32_t track, step; /* indices; step: LH_SPAN_NO_STEP for the request's */
     int64_t begin_us, end_us;
     int64_t left_us; /* wire: handed to the connection, whether or not the wire was free */
-    uint32_t first_row, rows, first_column, columns, bytes; /* of a shard */
+    uint32_t first_row, rows, first_column, columns, bytes; /* of a shard; bytes also of a gather */
+    uint32_t gather; /* GATHER, AWAIT: which of the step's, from 0 */
 } lh_span;
 
 typedef struct lh_timeline_step {

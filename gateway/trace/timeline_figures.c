@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* A stage is far from what was believed that took longer, or less, by this factor, and by so much:
  * what short prompts take swings. */
@@ -40,6 +41,30 @@ static lh_track_figures *find_track(lh_figures *figures, uint32_t track) {
         if (figures->tracks[i].track == track)
             return &figures->tracks[i];
     return NULL;
+}
+
+/* Of the worker whose stage's members a gather joins. */
+static lh_track_figures *find_gathering(const lh_timeline *line, lh_figures *figures,
+                                        const lh_span *span) {
+    const char *worker = line->tracks[span->track].from;
+    for (uint32_t i = 0; i < figures->track_count; i++) {
+        const lh_track *track = &line->tracks[figures->tracks[i].track];
+        if (track->kind == LH_TRACK_COMPUTE && strcmp(track->from, worker) == 0)
+            return &figures->tracks[i];
+    }
+    return NULL;
+}
+
+static void sum_gathers(const lh_timeline *line, lh_figures *figures) {
+    for (size_t i = 0; i < line->span_count; i++) {
+        const lh_span *span = &line->spans[i];
+        const bool is_gather = span->kind == LH_SPAN_GATHER;
+        if ((!is_gather && span->kind != LH_SPAN_AWAIT) || !is_prefill(line, span))
+            continue;
+        lh_track_figures *own = find_gathering(line, figures, span);
+        if (own)
+            *(is_gather ? &own->gathers_us : &own->awaited_us) += span->end_us - span->begin_us;
+    }
 }
 
 /* The columns at which the shards of the first chunk end, in the order in which they came. */
@@ -96,7 +121,7 @@ static lh_status list_tracks(const lh_timeline *line, lh_figures *figures, lh_er
     if (!figures->tracks)
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for figures");
     for (uint32_t i = 0; i < line->track_count; i++)
-        if (line->tracks[i].kind != LH_TRACK_REQUEST)
+        if (line->tracks[i].kind == LH_TRACK_COMPUTE || line->tracks[i].kind == LH_TRACK_WIRE)
             figures->tracks[figures->track_count++].track = i;
     return LH_OK;
 }
@@ -228,6 +253,7 @@ lh_status lh_figures_make(const lh_timeline *line, lh_figures *figures, lh_error
     if (status == LH_OK && begin_us && line->trace->first_token_us) {
         figures->prefill_us = line->trace->first_token_us - begin_us;
         sum_tracks(line, figures);
+        sum_gathers(line, figures);
         compare_beliefs(line, figures);
         bound_prefill(line, figures);
         bound_decode(line, figures);

@@ -23,6 +23,9 @@ typedef struct lh_track_figures {
     double believed_us; /* compute: what the gateway believed of busy_us; 0: not known */
     /* how many times that it was, where it was far from it; else 0 */
     double surprise;
+    /* compute, of a stage of several members: how long gathers were on their way, and how much of
+     * it nothing was computed meanwhile: the rest is hidden */
+    int64_t gathers_us, awaited_us;
 } lh_track_figures;
 
 typedef struct lh_figures {

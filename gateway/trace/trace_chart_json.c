@@ -106,9 +106,9 @@ static char mark_of(const char *kind) {
     static const struct {
         const char *kind;
         char mark;
-    } marks[] = {{"tokenize", 't'}, {"queue", 'q'},  {"prefill", 'p'}, {"decode", 'd'},
-                 {"begin", '#'},    {"accept", '#'}, {"finish", '#'},  {"manifest", '#'},
-                 {"shard", '#'},    {"results", '#'}};
+    } marks[] = {{"tokenize", 't'}, {"queue", 'q'},   {"prefill", 'p'}, {"decode", 'd'},
+                 {"begin", '#'},    {"accept", '#'},  {"finish", '#'},  {"manifest", '#'},
+                 {"shard", '#'},    {"results", '#'}, {"gather", '#'}};
     for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++)
         if (strcmp(kind, marks[i].kind) == 0)
             return marks[i].mark;

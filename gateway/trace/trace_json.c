@@ -1,7 +1,8 @@
 /* Trace to timeline to figures to JSON. Times count from when the request was received.
  *
  * Processes are the gateway (1) and the workers (2, 3, ... in the order of the chain), each with a
- * thread for what it does itself (1) and one for each wire that goes out of it (2, ...). */
+ * thread for what it does itself (1), one for each wire that goes out of it (2, ...), and one for
+ * the wires among those who compute its stage with it. */
 #include "gateway/trace/trace_json.h"
 
 #include "common/json/json_text.h"
@@ -10,6 +11,7 @@
 #include <string.h>
 
 #define PID_GATEWAY 1
+#define TID_TEAM    100 /* more than a program has wires */
 
 static json_t *milliseconds(int64_t us) {
     return json_real((double)us / 1000);
@@ -33,6 +35,8 @@ static int pid_of(const lh_timeline *line, const lh_track *track) {
 
 static int tid_of(const lh_timeline *line, const lh_track *track) {
     int tid = 2;
+    if (track->kind == LH_TRACK_TEAM)
+        return TID_TEAM;
     if (track->kind != LH_TRACK_WIRE)
         return 1;
     for (const lh_track *other = line->tracks; other < track; other++)
@@ -49,6 +53,8 @@ static void name_track(const lh_track *track, char *name, size_t bytes) {
         snprintf(name, bytes, "request");
     else if (track->kind == LH_TRACK_COMPUTE)
         snprintf(name, bytes, "compute");
+    else if (track->kind == LH_TRACK_TEAM)
+        snprintf(name, bytes, "wire to its team");
     else
         snprintf(name, bytes, "wire to %s", program_name(track->to));
 }
@@ -87,6 +93,10 @@ static void name_step(const lh_timeline_step *step, char *name, size_t bytes) {
                  step->step->step_class == LH_STEP_DECODE ? "decode" : "again", step->number);
 }
 
+static bool is_of_gather(const lh_span *span) {
+    return span->kind == LH_SPAN_GATHER || span->kind == LH_SPAN_AWAIT;
+}
+
 static void name_span(const lh_timeline *line, const lh_span *span, char *name, size_t bytes) {
     char step[32] = "";
     if (span->step == LH_SPAN_NO_STEP) {
@@ -94,7 +104,9 @@ static void name_span(const lh_timeline *line, const lh_span *span, char *name, 
         return;
     }
     name_step(&line->steps[span->step], step, sizeof step);
-    if (span->columns)
+    if (is_of_gather(span))
+        snprintf(name, bytes, "%s %s %u", step, lh_span_kind_name(span->kind), span->gather);
+    else if (span->columns)
         snprintf(name, bytes, "%s %s columns %u-%u", step, lh_span_kind_name(span->kind),
                  span->first_column, span->first_column + span->columns - 1);
     else
@@ -110,6 +122,12 @@ static json_t *span_arguments(const lh_timeline *line, const lh_span *span) {
         own->step->step_class == LH_STEP_PREFILL ? "prefill" : "decode", "prefill", own->is_prefill,
         "number", (json_int_t)own->number, "step", (json_int_t)own->step->step, "first_position",
         (json_int_t)own->entry->first_position, "rows", (json_int_t)own->entry->rows);
+    if (is_of_gather(span))
+        all = lh_json_set(all, "gather", json_integer(span->gather));
+    if (span->kind == LH_SPAN_GATHER) {
+        all = lh_json_set(all, "bytes", json_integer(span->bytes));
+        all = lh_json_set(all, "posted_ts", json_integer(span->left_us - line->trace->received_us));
+    }
     if (!span->columns)
         return all;
     all = lh_json_set(all, "first_row", json_integer(span->first_row));
@@ -186,11 +204,22 @@ static json_t *distance(int64_t took_us, int64_t bound_us) {
                                        : json_null();
 }
 
+/* null: the worker computes its stage alone. */
+static json_t *gather_figures(const lh_track_figures *figures) {
+    if (figures->gathers_us == 0)
+        return json_null();
+    const double exposed = (double)figures->awaited_us / (double)figures->gathers_us;
+    return json_pack("{s:o, s:o, s:f}", "under_way_ms", milliseconds(figures->gathers_us),
+                     "awaited_ms", milliseconds(figures->awaited_us), "hidden_share",
+                     exposed < 1 ? 1 - exposed : 0);
+}
+
 static json_t *stage_figures(const lh_track *track, const lh_track_figures *figures) {
     return json_pack(
-        "{s:s, s:o, s:f, s:o}", "worker", track->from, "busy_ms", milliseconds(figures->busy_us),
-        "busy_share", figures->busy_share, "believed_ms",
-        figures->believed_us > 0 ? json_real(figures->believed_us / 1000) : json_null());
+        "{s:s, s:o, s:f, s:o, s:o}", "worker", track->from, "busy_ms",
+        milliseconds(figures->busy_us), "busy_share", figures->busy_share, "believed_ms",
+        figures->believed_us > 0 ? json_real(figures->believed_us / 1000) : json_null(), "gathers",
+        gather_figures(figures));
 }
 
 /* Sentences on what is far from what was believed. */

@@ -172,19 +172,18 @@ LANES_INLINE void quantized_halves(const product *p, const int from, const int r
 
 LANES_INLINE void quantized(const product *p, const int rows, const int tiles,
                             const lh_dtype dtype) {
-    if (rows <= ROWS_OF_WHOLE_TILES || tiles > 1) {
+    if (rows <= ROWS_OF_WHOLE_TILES || tiles > 1)
         quantized_halves(p, 0, rows, 2 * tiles, dtype, false);
-    } else {
-        quantized_halves(p, 0, rows, 1, dtype, false);
-        quantized_halves(p, 1, rows, 1, dtype, false);
-    }
+    else
+        for (int half = 0; half < 2; half++)
+            quantized_halves(p, half, rows, 1, dtype, false);
 }
 
 LANES_INLINE void from_panel(const product *p, const int rows, const int tiles,
                              const lh_dtype dtype) {
     (void)tiles; /* 1 */
-    quantized_halves(p, 0, rows, 1, dtype, true);
-    quantized_halves(p, 1, rows, 1, dtype, true);
+    for (int half = 0; half < 2; half++)
+        quantized_halves(p, half, rows, 1, dtype, true);
 }
 
 LANES_INLINE void unpack_blocks(quant_panel *panel, const product *p, const lh_dtype dtype) {

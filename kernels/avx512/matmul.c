@@ -108,6 +108,8 @@ LANES_INLINE void quantized(const product *p, const int rows, const int tiles,
     load_sums(acc, p, p->y, p->y_stride, rows, tiles);
     for (uint32_t b = 0; b < p->count; b++, x += p->parts) {
         fetch_ahead(p, b, tiles, quant_bytes);
+        if (tiles > 1)
+            fetch_scales_ahead(p, b, tiles, form);
         for (int t = 0; t < tiles; t++) {
             const size_t tile = (size_t)t * p->tile_bytes;
             block_scales s =

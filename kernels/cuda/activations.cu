@@ -62,6 +62,7 @@ __device__ void pack_block(const pack_arguments &a, uint32_t row, uint32_t colum
 
 /* A warp for each 32 columns. */
 __global__ void __launch_bounds__(LH_BLOCK_THREADS) pack_quants(pack_arguments a) {
+    lh_begin();
     const uint32_t column = a.columns.begin + blockIdx.x * LH_BLOCK_THREADS + threadIdx.x / 32 * 32;
     if (column >= a.columns.end)
         return;
@@ -70,6 +71,7 @@ __global__ void __launch_bounds__(LH_BLOCK_THREADS) pack_quants(pack_arguments a
 }
 
 __global__ void __launch_bounds__(LH_BLOCK_THREADS) pack_floats(pack_arguments a) {
+    lh_begin();
     const uint32_t column = a.columns.begin + blockIdx.x * LH_BLOCK_THREADS + threadIdx.x;
     if (column >= a.columns.end)
         return;
@@ -96,6 +98,7 @@ struct norm_state {
  * shared memory, where the 16 lanes of the first warp go on with their chains while the others are
  * at the next ones. */
 __global__ void __launch_bounds__(NORM_THREADS) norm_rows(norm_arguments n) {
+    lh_begin();
     LH_SHARED(norm_state, state);
     const pack_arguments &a = n.pack;
     const uint32_t row = blockIdx.x, self = threadIdx.x, lane = self % LH_LANES;

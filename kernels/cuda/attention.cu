@@ -192,6 +192,7 @@ __device__ void sum_values(const row_state<HEADS> &state, const lh_attention_arg
 template <lh_kv_type TYPE, uint32_t HEADS>
 __global__ void __launch_bounds__(THREADS, HEADS < 4 ? 3 : 2)
     attend_rows(lh_attention_arguments a) {
+    lh_begin();
     LH_SHARED(row_state<HEADS>, state);
     const row_part part = row_part_of<HEADS>(a, blockIdx.x);
     if (part.keys.begin >= part.keys.end)
@@ -248,6 +249,7 @@ __device__ void find_folds(combine_state &state, const float2 *sums, uint32_t co
 
 /* A block of threads for 128 numbers of a row and a head. */
 __global__ void __launch_bounds__(COMBINE_THREADS) combine_blocks(lh_attention_arguments a) {
+    lh_begin();
     LH_SHARED(combine_state, state);
     const uint32_t heads = a.kv_heads * a.group;
     const uint32_t slices = (a.value_dim + COMBINE_THREADS - 1) / COMBINE_THREADS;

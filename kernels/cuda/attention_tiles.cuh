@@ -480,6 +480,7 @@ __device__ void lh_attend_segment(lh_tile_state &state, const lh_attention_argum
 /* The last tiles come first, since late positions have the most keys to read. */
 template <lh_kv_type TYPE, bool LATENT>
 __global__ void __launch_bounds__(LH_TILE_THREADS, 3) attend_tiles(lh_attention_arguments a) {
+    lh_begin();
     LH_SHARED(lh_tile_state, state);
     const uint32_t blocks = a.partials.blocks > 0 ? a.partials.blocks : 1;
     const uint32_t unit = gridDim.x - 1 - blockIdx.x;

@@ -9,8 +9,9 @@
  *     warp    0  1  2  3  0  1  2  3 ...
  *     block   b  1  2  3  4  5  6  7 ...
  *
- * and each has the weights of its next 8 on their way. Terms of a phase, 16 blocks of 8 rows or 8
- * of 16, have two buffers, so one barrier a phase does. */
+ * and each has the weights of its next 8 on their way, of the first 8 while the grids before this
+ * one still run. Terms of a phase, 16 blocks of 8 rows or 8 of 16, have two buffers, so one barrier
+ * a phase does. */
 #include "kernels/cuda/fragments.cuh"
 
 namespace {
@@ -25,6 +26,16 @@ template <uint32_t N> struct phase_terms {
     float2 of[2][TERMS][8 * N][TERM_STRIDE];
 };
 static_assert(8 * LH_LANES == THREADS, "a thread for each output of 8 rows");
+
+/* Where sums go, of the product that was picked: kept here while they are made, since types with
+ * large blocks leave no registers for it. */
+struct sums_end {
+    float *y;
+    size_t y_stride;
+    const float *biases;
+    lh_batch batch;
+    uint32_t tile_output, outputs; /* the tile's first output, the end of all */
+};
 
 /* Where a lane reads 8 rows of a batch: the row of its fragment of B, and the two of that of D. For
  * those that are not there the first one stands. */
@@ -61,30 +72,37 @@ __device__ void make_terms(float2 (*terms)[TERM_STRIDE], const lh_fragment &w,
     }
 }
 
+template <uint32_t N, bool HEADS>
+__device__ void put_sums(lh_product_arguments &a, const sums_end &end, const float acc[N]) {
+    const uint32_t output = end.tile_output + threadIdx.x % LH_LANES, row = threadIdx.x / LH_LANES;
+    a.y = end.y;
+    a.y_stride = end.y_stride;
+    a.experts.biases = end.biases;
+#pragma unroll
+    for (uint32_t n = 0; n < N; n++) {
+        const uint32_t slot = end.batch.first + 8 * n + row;
+        if (8 * n + row < end.batch.count && output < end.outputs)
+            *lh_y_at<HEADS>(a, end.batch, slot, output) =
+                lh_ended(a.experts, end.batch.expert, slot, output, acc[n]);
+    }
+}
+
 template <typename F, uint32_t N, bool HEADS>
 __global__ void __launch_bounds__(THREADS, F::HAS_HALF_BYTES ? 2 : 3)
     batch_products(lh_product_arguments a, uint32_t units) {
+    lh_let_next_begin();
+    if (a.experts.groups)
+        lh_await_grids_before();
     LH_SHARED(phase_terms<N>, terms);
+    LH_SHARED(sums_end, end);
     const uint32_t TERMS = phase_terms<N>::TERMS, EACH = TERMS / WARPS;
     const uint32_t first_block = a.in.begin / LH_BLOCK;
     const uint32_t count = (a.in.end - a.in.begin) / LH_BLOCK * a.parts;
-    const uint32_t tile_output = a.out.begin + blockIdx.x / units * LH_LANES;
+    const uint32_t tile_output = lh_pick_tile(a, blockIdx.x / units);
     const lh_batch mine = lh_batch_of<HEADS>(a, blockIdx.x % units, 8 * N);
     if (mine.count == 0)
         return;
     const uint8_t *tile = mine.weights + (size_t)(tile_output / LH_LANES) * a.w.tile_bytes;
-    lane_rows rows[N];
-    /* the outputs whose terms this thread adds up: one of each 8 rows */
-    const uint32_t output = tile_output + threadIdx.x % LH_LANES, row = threadIdx.x / LH_LANES;
-    float *y[N], acc[N];
-#pragma unroll
-    for (uint32_t n = 0; n < N; n++) {
-        const bool folds = 8 * n + row < mine.count && output < a.out.end;
-        rows[n] = lane_rows_of(a, mine, 8 * n);
-        y[n] = folds ? lh_y_at<HEADS>(a, mine, mine.first + 8 * n + row, output) : nullptr;
-        acc[n] = folds && a.continues ? *y[n] : 0.0f;
-    }
-
     const uint32_t warp = threadIdx.x / 32;
     lh_stored_fragment<F> ahead[AHEAD] = {};
 #pragma unroll
@@ -92,6 +110,21 @@ __global__ void __launch_bounds__(THREADS, F::HAS_HALF_BYTES ? 2 : 3)
         if (i * WARPS + warp < count)
             ahead[i] =
                 lh_load_fragment<F>(a.w, tile, first_block + lh_term_block(a, i * WARPS + warp));
+    if (!a.experts.groups)
+        lh_await_grids_before();
+    lane_rows rows[N];
+    /* the outputs whose terms this thread adds up: one of each 8 rows */
+    const uint32_t output = tile_output + threadIdx.x % LH_LANES, row = threadIdx.x / LH_LANES;
+    float acc[N];
+#pragma unroll
+    for (uint32_t n = 0; n < N; n++) {
+        const bool folds = 8 * n + row < mine.count && output < a.out.end;
+        rows[n] = lane_rows_of(a, mine, 8 * n);
+        acc[n] = folds && a.continues ? *lh_y_at<HEADS>(a, mine, mine.first + 8 * n + row, output)
+                                      : 0.0f;
+    }
+    if (threadIdx.x == 0)
+        end = {a.y, a.y_stride, a.experts.biases, mine, tile_output, a.out.end};
     for (uint32_t begin = 0; begin < count; begin += AHEAD * WARPS) {
 #pragma unroll
         for (uint32_t i = 0; i < AHEAD; i++) {
@@ -120,16 +153,13 @@ __global__ void __launch_bounds__(THREADS, F::HAS_HALF_BYTES ? 2 : 3)
                 }
         }
     }
-#pragma unroll
-    for (uint32_t n = 0; n < N; n++)
-        if (y[n])
-            *y[n] = lh_ended(a.experts, mine.expert, mine.first + 8 * n + row, output, acc[n]);
+    put_sums<N, HEADS>(a, end, acc);
 }
 
 template <typename F, uint32_t N, bool HEADS>
 int launch(lh_cuda_stream stream, const lh_product_arguments &a) {
     const uint32_t units = lh_units_of(a, 8 * N);
-    const uint64_t tiles = lh_blocks_for(a.out.end - a.out.begin, LH_LANES);
+    const uint64_t tiles = lh_tiles_of_all(a);
     return lh_launch(batch_products<F, N, HEADS>, lh_blocks_for(tiles * units, 1), THREADS, stream,
                      a, units);
 }

@@ -28,12 +28,28 @@ int lh_cuda_pack_activations(lh_cuda_stream stream, const lh_activations *packed
 int lh_cuda_norm_activations(lh_cuda_stream stream, const lh_activations *packed, lh_span columns,
                              const float *x, size_t stride, const float *gain, float *squares,
                              float *scale, float epsilon);
-int lh_cuda_rms_scale(lh_cuda_stream stream, float *scale, const float *squares, uint32_t rows,
-                      uint32_t width, float epsilon);
-/* Where the weights are quantized, how a product is laid over threads depends on the number of
- * rows: one, up to 64, or more. Either way the fold is in block order. */
-int lh_cuda_matmul(lh_cuda_stream stream, float *y, size_t y_stride, const lh_activations *x,
-                   const lh_matrix *w, lh_span in, lh_span out, bool continues);
+
+/* One of several products of the same rows: y[rows][out]. */
+typedef struct lh_cuda_product {
+    float *y;
+    size_t y_stride;
+    lh_matrix w;
+    lh_span out;
+    const float *bias; /* [outputs]: added where there is a scale; NULL: none */
+} lh_cuda_product;
+
+/* Of one call of lh_cuda_products. */
+#define LH_CUDA_PRODUCTS_MAX 8u
+
+/* `matmul` for each product, over the inputs `in` of x; then, where scale[rows] is not NULL,
+ * scale_rows, or scale_add_rows where there is a bias. No two write to the same place.
+ *
+ * Where the weights are quantized, how products are laid over threads depends on the number of
+ * rows: one, up to 64, or more. Either way the fold is in block order. Up to 64 rows, and of float
+ * weights always, those of one type are one launch (of up to 4): a small matrix alone leaves most
+ * of a large GPU idle. */
+int lh_cuda_products(lh_cuda_stream stream, const lh_cuda_product *products, uint32_t count,
+                     const lh_activations *x, lh_span in, bool continues, const float *scale);
 int lh_cuda_scale_rows(lh_cuda_stream stream, float *y, size_t stride, uint32_t rows,
                        lh_span columns, const float *scale);
 int lh_cuda_scale_add_rows(lh_cuda_stream stream, float *y, size_t stride, uint32_t rows,
@@ -132,6 +148,21 @@ int lh_cuda_latent_prompt_attention(lh_cuda_stream stream, float *y, size_t y_st
  * LH_ATTENTION_ALL for its window. `heads` are all query heads, `context` is that of the rows. */
 size_t lh_cuda_attention_scratch_bytes(uint32_t rows, uint32_t heads, uint32_t value_dim,
                                        uint32_t context, uint32_t window);
+
+/* ---- The wire ---- */
+
+/* The wire types of common/protocol/wire_type.h that pack: what leaves a stage travels so. */
+typedef enum lh_cuda_wire { LH_CUDA_WIRE_F16, LH_CUDA_WIRE_Q8 } lh_cuda_wire;
+
+/* Bytes of x[rows][columns]: those of lh_wire_bytes. At most 3 for each number. */
+size_t lh_cuda_wire_bytes(lh_cuda_wire wire, uint32_t rows, uint32_t columns);
+/* bytes (2-byte aligned): what lh_wire_encode makes of x[rows][columns], whose rows lie `stride`
+ * apart. *refused becomes 1 where that says false, and the bytes are undefined; else it stays as
+ * it is. It may be memory of the host, of allocate_host. At most `blocks` blocks of threads do it,
+ * however much there is: what computes meanwhile keeps the rest of the GPU. */
+int lh_cuda_pack_wire(lh_cuda_stream stream, lh_cuda_wire wire, uint8_t *bytes, uint32_t *refused,
+                      const float *x, size_t stride, uint32_t rows, uint32_t columns,
+                      uint32_t blocks);
 
 /* ---- Heads: a matrix for each, as latent attention has them ---- */
 

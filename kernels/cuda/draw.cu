@@ -109,6 +109,7 @@ template <typename F> __device__ void for_each_token(const draw_arguments &a, F 
 __global__ void __launch_bounds__(LH_BLOCK_THREADS)
     mask_logits(float *logits, size_t stride, uint32_t rows, uint32_t count,
                 const lh_cuda_logit_changes *changes) {
+    lh_begin();
     const uint32_t token = blockIdx.x * LH_BLOCK_THREADS + threadIdx.x;
     for (uint32_t row = blockIdx.y; token < count && row < rows; row += gridDim.y) {
         const uint64_t *mask = changes[row].mask;
@@ -128,6 +129,7 @@ __device__ float penalized(float logit, const lh_cuda_logit_changes &c, lh_cuda_
 /* A block for each row. */
 __global__ void __launch_bounds__(LH_BLOCK_THREADS)
     change_logits(float *logits, size_t stride, const lh_cuda_logit_changes *changes) {
+    lh_begin();
     const lh_cuda_logit_changes &c = changes[blockIdx.x];
     float *row = logits + blockIdx.x * stride;
     for (uint32_t i = threadIdx.x; i < c.bias_count; i += LH_BLOCK_THREADS)
@@ -142,6 +144,7 @@ __global__ void __launch_bounds__(LH_BLOCK_THREADS)
 /* ---- Maxima ---- */
 
 __global__ void __launch_bounds__(DRAW_THREADS) find_maxima(draw_arguments a) {
+    lh_begin();
     for (uint32_t row = blockIdx.y; row < a.rows; row += gridDim.y) {
         const float *logits = a.logits + row * a.stride;
         lh_lead lead = {-INFINITY, 0};
@@ -272,6 +275,7 @@ __device__ void add_weights(const draw_arguments &a, uint32_t row, digit_weights
 /* One digit of the cut of each row that has it. */
 template <cut_measure MEASURE>
 __global__ void __launch_bounds__(DRAW_THREADS) cut_digit(draw_arguments a, uint32_t shift) {
+    lh_begin();
     LH_SHARED(digit_weights, weights);
     for (uint32_t row = blockIdx.y; row < a.rows; row += gridDim.y) {
         if (!is_cut<MEASURE>(a.draws[row], a.count))
@@ -324,6 +328,7 @@ __device__ lh_lead lead_of_quad(const draw_arguments &a, uint32_t row, float max
 }
 
 __global__ void __launch_bounds__(DRAW_THREADS) find_leads(draw_arguments a) {
+    lh_begin();
     for (uint32_t row = blockIdx.y; row < a.rows; row += gridDim.y) {
         const float max = row_max(a, row);
         lh_lead lead = {-INFINITY, UINT32_MAX};
@@ -337,6 +342,7 @@ __global__ void __launch_bounds__(DRAW_THREADS) find_leads(draw_arguments a) {
 
 /* A warp for each row. */
 __global__ void __launch_bounds__(LH_BLOCK_THREADS) find_tokens(draw_arguments a) {
+    lh_begin();
     const uint32_t row = blockIdx.x * (LH_BLOCK_THREADS / 32) + threadIdx.x / 32;
     if (row >= a.rows)
         return;

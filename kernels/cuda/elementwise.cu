@@ -20,12 +20,14 @@ dim3 grid_for(uint32_t rows, lh_span columns) {
 
 __global__ void __launch_bounds__(LH_BLOCK_THREADS)
     scale_rows(float *y, size_t stride, uint32_t rows, lh_span columns, const float *scale) {
+    lh_begin();
     for_each_element(y, stride, rows, columns,
                      [=](uint32_t row, uint32_t, float v) { return v * scale[row]; });
 }
 
 __global__ void __launch_bounds__(LH_BLOCK_THREADS)
     scale(float *y, size_t stride, uint32_t rows, lh_span columns, float factor) {
+    lh_begin();
     for_each_element(y, stride, rows, columns,
                      [=](uint32_t, uint32_t, float v) { return v * factor; });
 }
@@ -33,6 +35,7 @@ __global__ void __launch_bounds__(LH_BLOCK_THREADS)
 __global__ void __launch_bounds__(LH_BLOCK_THREADS)
     scale_add_rows(float *y, size_t stride, uint32_t rows, lh_span columns, const float *scale,
                    const float *bias) {
+    lh_begin();
     for_each_element(y, stride, rows, columns, [=](uint32_t row, uint32_t c, float v) {
         return lh_fma(v, scale[row], bias[c]);
     });
@@ -41,6 +44,7 @@ __global__ void __launch_bounds__(LH_BLOCK_THREADS)
 __global__ void __launch_bounds__(LH_BLOCK_THREADS)
     add_rows(float *y, size_t stride, uint32_t rows, lh_span columns, const float *scale,
              const float *bias) {
+    lh_begin();
     for_each_element(y, stride, rows, columns, [=](uint32_t row, uint32_t c, float v) {
         return lh_fma(scale ? scale[row] : 1.0f, bias[c], v);
     });
@@ -49,6 +53,7 @@ __global__ void __launch_bounds__(LH_BLOCK_THREADS)
 __global__ void __launch_bounds__(LH_BLOCK_THREADS)
     copy_heads(float *y, size_t y_stride, size_t y_head_stride, const float *x, size_t x_stride,
                size_t x_head_stride, uint32_t rows, uint32_t heads, uint32_t width) {
+    lh_begin();
     const uint32_t i = blockIdx.x * LH_BLOCK_THREADS + threadIdx.x, head = i / width, c = i % width;
     if (head >= heads)
         return;

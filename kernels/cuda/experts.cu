@@ -200,6 +200,7 @@ __device__ float final_share(const lh_cuda_routing &r, float share) {
 
 /* A warp for each row. */
 __global__ void __launch_bounds__(LH_BLOCK_THREADS) choose_experts(choice_arguments a) {
+    lh_begin();
     const uint32_t row = (blockIdx.x * LH_BLOCK_THREADS + threadIdx.x) / WARP,
                    lane = threadIdx.x % WARP;
     if (row >= a.rows)
@@ -266,6 +267,7 @@ __device__ uint32_t sum_of_block(warp_counts &shared, uint32_t mine, uint32_t *b
 }
 
 __global__ void __launch_bounds__(LH_BLOCK_THREADS) count_slots(slot_arguments a) {
+    lh_begin();
     LH_SHARED(warp_counts, shared);
     const uint32_t index = a.first_order + blockIdx.x / a.experts, expert = blockIdx.x % a.experts;
     const order order = order_at(a, index);
@@ -311,6 +313,7 @@ __device__ void fill_groups(const slot_arguments &a, lh_cuda_expert_group *group
 }
 
 __global__ void __launch_bounds__(LH_BLOCK_THREADS) place_slots(slot_arguments a) {
+    lh_begin();
     LH_SHARED(warp_counts, shared);
     const uint32_t index = a.first_order + blockIdx.x / a.experts, expert = blockIdx.x % a.experts;
     const order order = order_at(a, index);
@@ -341,6 +344,7 @@ __global__ void __launch_bounds__(LH_BLOCK_THREADS) place_slots(slot_arguments a
 
 __global__ void __launch_bounds__(LH_BLOCK_THREADS)
     sigmoid_rows(float *y, const float *x, size_t stride, uint32_t rows) {
+    lh_begin();
     const uint32_t row = blockIdx.x * LH_BLOCK_THREADS + threadIdx.x;
     if (row < rows)
         y[row] = 1.0f / (1.0f + lh_exp(-x[row * stride]));

@@ -29,9 +29,10 @@ __device__ void load(stage *stage, const lh_product_arguments &a, const lh_batch
 template <typename W, bool HEADS>
 __global__ void __launch_bounds__(THREADS, 4)
     float_products(lh_product_arguments a, uint32_t units) {
+    lh_begin();
     LH_SHARED(stage, shared);
     const uint32_t lane = threadIdx.x % LH_LANES, row = threadIdx.x / LH_LANES;
-    const uint32_t output = a.out.begin + blockIdx.x * LH_LANES + lane;
+    const uint32_t output = lh_pick_tile(a, blockIdx.x) + lane;
     for (uint32_t unit = blockIdx.y; unit < units; unit += gridDim.y) {
         const lh_batch batch = lh_batch_of<HEADS>(a, unit, ROWS);
         if (batch.count == 0)
@@ -57,7 +58,7 @@ __global__ void __launch_bounds__(THREADS, 4)
 
 int lh_float_products(lh_cuda_stream stream, lh_dtype dtype, const lh_product_arguments &a) {
     const uint32_t units = lh_units_of(a, ROWS);
-    const dim3 grid(lh_blocks_for(a.out.end - a.out.begin, LH_LANES), lh_grid_rows(units));
+    const dim3 grid(lh_tiles_of_all(a), lh_grid_rows(units));
     return lh_with_float(dtype, [&](auto type) {
         using W = decltype(type);
         return lh_launch(a.experts.heads > 0 ? float_products<W, true> : float_products<W, false>,

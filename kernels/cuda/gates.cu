@@ -41,6 +41,7 @@ struct swiglu {
 
 template <typename F>
 __global__ void __launch_bounds__(LH_BLOCK_THREADS) gate_rows(gate_arguments a) {
+    lh_begin();
     const uint32_t c = a.columns.begin + blockIdx.x * LH_BLOCK_THREADS + threadIdx.x;
     if (c >= a.columns.end)
         return;

@@ -1,5 +1,5 @@
-/* The instructions that the contract of kernels.h asks for by name, the only PTX there is, and how
- * kernels are launched. The emulation (tests/cuda/emulation) has its own bodies of them.
+/* The instructions that kernels ask for by name, the only PTX there is, and how kernels are
+ * launched. The emulation (tests/cuda/emulation) has its own bodies of them.
  *
  * A sum of products is fused where kernels.h writes fma and nowhere else: fma comes from lh_fma,
  * the compiler makes none (-fmad=false), and tests/cuda/test_ptx.py reads what it made. */
@@ -12,17 +12,53 @@
 
 #define LH_SHARED(type, name) __shared__ type name
 
+/* Since 9.0 a grid may begin before the one before it has ended. LH_CUDA_EARLY: all code that such
+ * GPUs run has the instructions by which it waits then (cmake/cuda.cmake). Not on 12.0, of which
+ * others report that such launches cannot be recorded. */
+static inline bool lh_begins_early() {
+#ifdef LH_CUDA_EARLY
+    int device, major;
+    return cudaGetDevice(&device) == cudaSuccess &&
+           cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) ==
+               cudaSuccess &&
+           (major == 9 || major == 10);
+#else
+    return false;
+#endif
+}
+
 /* Enqueues the kernel; the CUDA runtime's error number, 0 where there is none. */
 template <typename... P, typename... A>
 int lh_launch(void (*kernel)(P...), dim3 grid, dim3 block, cudaStream_t stream, A... arguments) {
-    kernel<<<grid, block, 0, stream>>>(arguments...);
-    return (int)cudaGetLastError();
+    cudaLaunchAttribute early = {};
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t launch = {};
+    launch.gridDim = grid;
+    launch.blockDim = block;
+    launch.stream = stream;
+    launch.attrs = &early;
+    launch.numAttrs = lh_begins_early() ? 1 : 0;
+    return (int)cudaLaunchKernelEx(&launch, kernel, arguments...);
 }
 
 #define INSTRUCTION __device__ __forceinline__
 #else
 #define INSTRUCTION
 #endif
+
+/* How grids of a stream follow each other ("Programmatic Dependent Launch" in CUDA's programming
+ * guide), which hides the start of a short one behind the end of another. Once every block of a
+ * grid has let the next one begin, blocks of that take what room is left, and go as far as they do
+ * not need what the grids before have written: weights are read ahead so. Every thread waits once,
+ * also one that has nothing to do; then all that the grids before wrote is there. */
+INSTRUCTION void lh_let_next_begin();
+INSTRUCTION void lh_await_grids_before();
+/* Of kernels that have nothing to do ahead. */
+__device__ inline void lh_begin() {
+    lh_let_next_begin();
+    lh_await_grids_before();
+}
 
 /* a * b + c, rounded once. */
 INSTRUCTION float lh_fma(float a, float b, float c);
@@ -43,6 +79,18 @@ INSTRUCTION void lh_multiply_block(int32_t d[4], const uint32_t a[4], const uint
 INSTRUCTION void lh_multiply_half(int32_t d[4], const uint32_t a[2], uint32_t b);
 
 #ifdef __CUDACC__
+INSTRUCTION void lh_let_next_begin() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+
+INSTRUCTION void lh_await_grids_before() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 INSTRUCTION float lh_fma(float a, float b, float c) {
     float d;
     asm("fma.rn.f32 %0, %1, %2, %3;" : "=f"(d) : "f"(a), "f"(b), "f"(c));

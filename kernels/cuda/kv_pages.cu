@@ -77,6 +77,7 @@ __device__ void store_value(const store_arguments &a, uint32_t row, uint32_t hea
 /* A warp for each 32 numbers of a key or value. */
 template <lh_kv_type TYPE>
 __global__ void __launch_bounds__(LH_BLOCK_THREADS) store_rows(store_arguments a) {
+    lh_begin();
     const uint32_t blocks = a.key_blocks + a.value_blocks;
     const uint32_t unit = blockIdx.x * (LH_BLOCK_THREADS / 32) + threadIdx.x / 32;
     const uint32_t head = unit / blocks, block = unit % blocks;

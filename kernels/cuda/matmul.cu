@@ -1,6 +1,8 @@
 /* Matrix products: which kernel computes one. */
 #include "kernels/cuda/products.cuh"
 
+#include <cassert>
+
 static lh_product_arguments arguments_of(float *y, size_t y_stride, const lh_activations *x,
                                          const lh_matrix *w, lh_span in, lh_span out,
                                          bool continues) {
@@ -15,21 +17,62 @@ static lh_product_arguments arguments_of(float *y, size_t y_stride, const lh_act
     a.in = in;
     a.out = out;
     a.continues = continues;
+    for (lh_joined_product &joined : a.joined)
+        joined.first = UINT32_MAX;
     return a;
 }
 
-int lh_cuda_matmul(lh_cuda_stream stream, float *y, size_t y_stride, const lh_activations *x,
-                   const lh_matrix *w, lh_span in, lh_span out, bool continues) {
-    if (x->rows == 0 || lh_is_empty(in) || lh_is_empty(out))
-        return 0;
-    const lh_product_arguments a = arguments_of(y, y_stride, x, w, in, out, continues);
+/* ---- Products of the same rows ---- */
+
+/* Whether the kernel for so many rows takes several products. */
+static bool takes_several(const lh_product_arguments &a) {
+    return a.parts == 0 || a.rows <= LH_JOINED_ROWS;
+}
+
+/* False: the launch is full. */
+static bool join(lh_product_arguments *a, const lh_cuda_product *product) {
+    for (lh_joined_product &joined : a->joined)
+        if (joined.first == UINT32_MAX) {
+            joined = {
+                (const uint8_t *)product->w.data,           product->y,   product->y_stride,
+                a->experts.scale ? product->bias : nullptr, product->out, lh_tiles_of_all(*a)};
+            return true;
+        }
+    return false;
+}
+
+static int launch(lh_cuda_stream stream, const lh_product_arguments &a, lh_dtype dtype) {
     if (a.parts == 0)
-        return lh_float_products(stream, w->dtype, a);
-    if (x->rows == 1)
-        return lh_row_products(stream, w->dtype, a);
-    if (x->rows <= LH_BATCH_ROWS)
-        return lh_batch_products(stream, w->dtype, a);
-    return lh_tile_products(stream, w->dtype, a);
+        return lh_float_products(stream, dtype, a);
+    if (a.rows == 1)
+        return lh_row_products(stream, dtype, a);
+    return a.rows <= LH_BATCH_ROWS ? lh_batch_products(stream, dtype, a)
+                                   : lh_tile_products(stream, dtype, a);
+}
+
+int lh_cuda_products(lh_cuda_stream stream, const lh_cuda_product *products, uint32_t count,
+                     const lh_activations *x, lh_span in, bool continues, const float *scale) {
+    assert(count <= LH_CUDA_PRODUCTS_MAX);
+    if (x->rows == 0 || lh_is_empty(in))
+        return 0;
+    bool is_asked[LH_CUDA_PRODUCTS_MAX];
+    for (uint32_t i = 0; i < count; i++)
+        is_asked[i] = lh_is_empty(products[i].out);
+    int error = 0;
+    for (uint32_t i = 0; i < count && error == 0; i++) {
+        const lh_cuda_product *first = &products[i];
+        if (is_asked[i])
+            continue;
+        lh_product_arguments a =
+            arguments_of(first->y, first->y_stride, x, &first->w, in, first->out, continues);
+        a.experts.scale = scale;
+        a.experts.biases = scale ? first->bias : nullptr;
+        for (uint32_t j = i + 1; j < count && takes_several(a); j++)
+            if (!is_asked[j] && products[j].w.dtype == first->w.dtype)
+                is_asked[j] = join(&a, &products[j]);
+        error = launch(stream, a, first->w.dtype);
+    }
+    return error;
 }
 
 /* Of groups or heads. */

@@ -1,5 +1,5 @@
-/* RMSNorm where it is not deferred, and the scale where it is. A half warp has the 16 lanes of the
- * sum of squares, each of which is one chain. */
+/* RMSNorm where it is not deferred. A half warp has the 16 lanes of the sum of squares, each of
+ * which is one chain. */
 #include "kernels/cuda/grid.cuh"
 
 namespace {
@@ -16,20 +16,11 @@ __device__ float sum_lane(const float *x, uint32_t count, uint32_t lane) {
     return sum;
 }
 
-__global__ void __launch_bounds__(LH_BLOCK_THREADS)
-    rms_scale(float *scale, const float *squares, uint32_t rows, uint32_t width, float epsilon) {
-    const uint32_t row = (blockIdx.x * LH_BLOCK_THREADS + threadIdx.x) / LH_LANES,
-                   lane = threadIdx.x % LH_LANES;
-    const float inverse =
-        inverse_rms(row < rows ? squares[row * LH_LANES + lane] : 0.0f, width, epsilon);
-    if (row < rows && lane == 0)
-        scale[row] = inverse;
-}
-
 /* A half warp for each head. */
 __global__ void __launch_bounds__(LH_BLOCK_THREADS)
     norm_heads(float *x, size_t stride, uint32_t rows, uint32_t heads, uint32_t head_dim,
                const float *gain, float epsilon) {
+    lh_begin();
     const uint64_t half =
         (uint64_t)blockIdx.x * (LH_BLOCK_THREADS / LH_LANES) + threadIdx.x / LH_LANES;
     const uint32_t lane = threadIdx.x % LH_LANES;
@@ -49,6 +40,7 @@ struct row_scale {
 __global__ void __launch_bounds__(LH_BLOCK_THREADS)
     norm_add(float *y, const float *x, size_t stride, uint32_t width, const float *gain,
              float epsilon) {
+    lh_begin();
     LH_SHARED(row_scale, shared);
     const float *from = x + blockIdx.x * stride;
     float *to = y + blockIdx.x * stride;
@@ -64,14 +56,6 @@ __global__ void __launch_bounds__(LH_BLOCK_THREADS)
 }
 
 } // namespace
-
-int lh_cuda_rms_scale(lh_cuda_stream stream, float *scale, const float *squares, uint32_t rows,
-                      uint32_t width, float epsilon) {
-    if (rows == 0)
-        return 0;
-    return lh_launch(rms_scale, lh_blocks_for(rows, LH_BLOCK_THREADS / LH_LANES), LH_BLOCK_THREADS,
-                     stream, scale, squares, rows, width, epsilon);
-}
 
 int lh_cuda_norm_heads(lh_cuda_stream stream, float *x, size_t stride, uint32_t rows,
                        uint32_t heads, uint32_t head_dim, const float *gain, float epsilon) {

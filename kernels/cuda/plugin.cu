@@ -31,8 +31,27 @@ int use(int device) {
     return (int)cudaSetDevice(device);
 }
 
+/* Of a cublasStatus_t. */
+const char *blas_error_text(int status) {
+    switch (status) {
+    case 1:
+        return "cuBLAS does not start";
+    case 3:
+        return "cuBLAS is out of memory";
+    case 7:
+        return "cuBLAS refuses an argument";
+    case 8:
+    case 15:
+        return "cuBLAS has no such product for this GPU";
+    default:
+        return "cuBLAS has failed";
+    }
+}
+
 const char *error_text(int error) {
-    return cudaGetErrorString((cudaError_t)error);
+    if (error > LH_CUDA_BLAS_ERRORS)
+        return blas_error_text(error - LH_CUDA_BLAS_ERRORS);
+    return error == LH_CUDA_NO_BLAS ? "there is no cuBLAS" : cudaGetErrorString((cudaError_t)error);
 }
 
 int memory_info(size_t *free_bytes, size_t *total_bytes) {

@@ -2,14 +2,15 @@
  * CUDA runtime as they are used with. No program is linked with CUDA: where the library or a driver
  * is missing, everything else works.
  *
- * Every function but `error_text` returns 0 or the runtime's error number. A device that has failed
- * gives its error from every further call. Streams do what is asked in order, and
+ * Every function of the struct but `error_text` returns 0 or the runtime's error number. A device
+ * that has failed gives its error from every further call. Streams do what is asked in order, and
  * nothing waits for what another stream does unless `wait_for` says so; memory of the host that a
  * stream copies from or to is pinned (allocate_host) and must stay until it has.
  *
  * Thread: any; `use` chooses the device of the calling thread. */
 #pragma once
 
+#include "kernels/cuda/cuda_fast.h"
 #include "kernels/cuda/cuda_kernels.h"
 
 #ifdef __cplusplus
@@ -17,7 +18,7 @@ extern "C" {
 #endif
 
 /* Counts the changes of this struct: program and library must be of one. */
-#define LH_CUDA_PLUGIN_VERSION 4u
+#define LH_CUDA_PLUGIN_VERSION 6u
 /* The function that the library exports, of type lh_cuda_plugin_function. */
 #define LH_CUDA_PLUGIN_FUNCTION "lh_cuda_plugin_open"
 
@@ -34,13 +35,12 @@ typedef struct lh_cuda_facts {
     uint64_t memory_bytes;
 } lh_cuda_facts;
 
-/* The functions of cuda_kernels.h, without their prefix. */
+/* The functions of cuda_kernels.h and cuda_fast.h, without their prefix. */
 #define LH_CUDA_KERNELS(X)                                                                         \
     X(pack_activations)                                                                            \
     X(norm_activations)                                                                            \
-    X(matmul)                                                                                      \
+    X(products)                                                                                    \
     X(scale_rows)                                                                                  \
-    X(scale_add_rows)                                                                              \
     X(add_rows)                                                                                    \
     X(scale)                                                                                       \
     X(norm_heads)                                                                                  \
@@ -58,6 +58,8 @@ typedef struct lh_cuda_facts {
     X(expert_products)                                                                             \
     X(expert_sum)                                                                                  \
     X(sigmoid)                                                                                     \
+    X(wire_bytes)                                                                                  \
+    X(pack_wire)                                                                                   \
     X(pack_heads)                                                                                  \
     X(head_products)                                                                               \
     X(copy_heads)                                                                                  \
@@ -65,7 +67,11 @@ typedef struct lh_cuda_facts {
     X(latent_prompt_attention)                                                                     \
     X(change_logits)                                                                               \
     X(draw)                                                                                        \
-    X(draw_scratch_bytes)
+    X(draw_scratch_bytes)                                                                          \
+    X(fast_bytes)                                                                                  \
+    X(fast_open)                                                                                   \
+    X(fast_close)                                                                                  \
+    X(fast_products)
 
 typedef struct lh_cuda_plugin {
     uint32_t version;

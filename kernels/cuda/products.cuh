@@ -17,6 +17,19 @@ struct lh_expert_arguments {
     uint32_t width;
 };
 
+/* A further product of a launch: of the same type, inputs and rows as the first. */
+struct lh_joined_product {
+    const uint8_t *weights;
+    float *y;
+    size_t y_stride;
+    const float *bias;
+    lh_span out;
+    uint32_t
+        first; /* of its tiles, which follow those of the product before; UINT32_MAX: none is */
+};
+
+#define LH_JOINED_MAX 4u /* products of a launch */
+
 struct lh_product_arguments {
     float *y;
     size_t y_stride;
@@ -25,8 +38,40 @@ struct lh_product_arguments {
     lh_weights w;
     lh_span in, out;
     bool continues;
-    lh_expert_arguments experts;
+    lh_expert_arguments experts; /* without experts: `scale` of rows, and `biases` of outputs */
+    lh_joined_product joined[LH_JOINED_MAX - 1];
 };
+
+static inline uint32_t lh_tiles_of(lh_span out) {
+    return lh_blocks_for(out.end - out.begin, LH_LANES);
+}
+
+/* Tiles of 16 outputs, of all products. */
+static inline uint32_t lh_tiles_of_all(const lh_product_arguments &a) {
+    uint32_t tiles = lh_tiles_of(a.out);
+    for (uint32_t i = 0; i < LH_JOINED_MAX - 1 && a.joined[i].first != UINT32_MAX; i++)
+        tiles = a.joined[i].first + lh_tiles_of(a.joined[i].out);
+    return tiles;
+}
+
+/* Puts the product that has tile `tile` of all in the place of the first. Returns the tile's first
+ * output. */
+__device__ inline uint32_t lh_pick_tile(lh_product_arguments &a, uint32_t tile) {
+    uint32_t first = 0;
+#pragma unroll
+    for (uint32_t i = 0; i < LH_JOINED_MAX - 1; i++) {
+        const lh_joined_product &joined = a.joined[i];
+        if (tile >= joined.first) {
+            first = joined.first;
+            a.w.data = joined.weights;
+            a.y = joined.y;
+            a.y_stride = joined.y_stride;
+            a.out = joined.out;
+            a.experts.biases = joined.bias;
+        }
+    }
+    return a.out.begin + (tile - first) * LH_LANES;
+}
 
 /* The block of 32 inputs that a term is of: each int8 block of x makes one. */
 __device__ inline uint32_t lh_term_block(const lh_product_arguments &a, uint32_t term) {
@@ -81,7 +126,7 @@ __device__ inline float *lh_y_at(const lh_product_arguments &a, const lh_batch &
     return HEADS ? y + batch.expert * a.experts.y_apart : y;
 }
 
-/* What follows its sum where there are experts. */
+/* What follows a sum: of experts by its slot, else by its row (and expert 0). */
 __device__ inline float lh_ended(const lh_expert_arguments &e, uint32_t expert, uint32_t slot,
                                  uint32_t c, float y) {
     const float *bias = e.biases ? e.biases + (size_t)expert * e.width + c : nullptr;
@@ -103,6 +148,8 @@ int lh_expert_row_products(lh_cuda_stream stream, lh_dtype dtype, const lh_produ
                            const lh_expert_rows &rows);
 /* Batches, up to so many rows; or groups of slots, of which each has at most LH_CUDA_EXPERT_ROWS,
  * and at most `rows`. */
-#define LH_BATCH_ROWS 64u
+#define LH_BATCH_ROWS 16u
 int lh_batch_products(lh_cuda_stream stream, lh_dtype dtype, const lh_product_arguments &a);
+/* More rows; joined, where there are at most so many. */
+#define LH_JOINED_ROWS 64u
 int lh_tile_products(lh_cuda_stream stream, lh_dtype dtype, const lh_product_arguments &a);

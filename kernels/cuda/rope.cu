@@ -13,6 +13,7 @@ struct rope_arguments {
 
 /* A thread for each pair, since both of it depend on both. */
 __global__ void __launch_bounds__(LH_BLOCK_THREADS) rope(rope_arguments a) {
+    lh_begin();
     const uint32_t half = a.rotated / 2;
     const uint64_t pair = (uint64_t)blockIdx.x * LH_BLOCK_THREADS + threadIdx.x;
     if (pair >= (uint64_t)a.heads * half)

@@ -11,8 +11,9 @@
  *     outputs  0-3 4-7 ..-15 |           |               for b ascending
  *
  * The weights are read in pieces of 64 bytes that lie side by side; those of the next two phases
- * are on their way while this one is folded. Terms have two buffers, so one barrier a phase does:
- * who writes buffer p again has passed the barrier behind its fold. */
+ * are on their way while this one is folded; those of the first two, while the grids before this
+ * one still make its x. Terms have two buffers, so one barrier a phase does: who writes buffer p
+ * again has passed the barrier behind its fold. */
 #include "kernels/cuda/products.cuh"
 
 namespace {
@@ -160,24 +161,29 @@ __device__ inputs load_inputs_of(const row_source<EXPERTS> &s, const lh_product_
 template <typename F, bool EXPERTS>
 __global__ void __launch_bounds__(THREADS, EXPERTS || F::LOW + F::HIGH > 4 ? 4 : 6)
     row_products(lh_product_arguments a, lh_expert_rows rows) {
+    lh_let_next_begin();
+    if (EXPERTS)
+        lh_await_grids_before();
     LH_SHARED(phase_terms, terms);
     const uint32_t row = EXPERTS ? blockIdx.x % rows.rows : 0,
-                   tile_output =
-                       a.out.begin + (EXPERTS ? blockIdx.x / rows.rows : blockIdx.x) * LH_LANES;
+                   tile_output = EXPERTS ? a.out.begin + blockIdx.x / rows.rows * LH_LANES
+                                         : lh_pick_tile(a, blockIdx.x);
     const row_source<EXPERTS> source = source_of<EXPERTS>(a, rows, row, tile_output);
     const uint32_t slot = threadIdx.x / QUADS, quad_index = threadIdx.x % QUADS;
-
-    /* the output whose terms this thread adds up */
-    const uint32_t output = tile_output + threadIdx.x;
-    const bool folds = threadIdx.x < LH_LANES && output < a.out.end;
-    float *y = a.y + row * a.y_stride + output;
-    float acc = folds && a.continues ? *y : 0.0f;
 
     quad<F> ahead[AHEAD] = {};
 #pragma unroll
     for (uint32_t i = 0; i < AHEAD; i++)
         if (i * PHASE_TERMS + slot < source.count)
             ahead[i] = load_term<F>(source, a, i * PHASE_TERMS + slot, quad_index);
+    if (!EXPERTS)
+        lh_await_grids_before();
+
+    /* the output whose terms this thread adds up */
+    const uint32_t output = tile_output + threadIdx.x;
+    const bool folds = threadIdx.x < LH_LANES && output < a.out.end;
+    float *y = a.y + row * a.y_stride + output;
+    float acc = folds && a.continues ? *y : 0.0f;
     inputs in = {};
     if (slot < source.count)
         in = load_inputs_of(source, a, slot);
@@ -212,24 +218,23 @@ __global__ void __launch_bounds__(THREADS, EXPERTS || F::LOW + F::HIGH > 4 ? 4 :
         }
     }
     if (folds)
-        *y = acc;
+        *y = EXPERTS ? acc : lh_ended(a.experts, 0, 0, output, acc);
 }
 
 } // namespace
 
 int lh_row_products(lh_cuda_stream stream, lh_dtype dtype, const lh_product_arguments &a) {
-    const uint32_t tiles = lh_blocks_for(a.out.end - a.out.begin, LH_LANES);
     return lh_with_form(dtype, [&](auto form) {
-        return lh_launch(row_products<decltype(form), false>, tiles, THREADS, stream, a,
-                         lh_expert_rows{});
+        return lh_launch(row_products<decltype(form), false>, lh_tiles_of_all(a), THREADS, stream,
+                         a, lh_expert_rows{});
     });
 }
 
 int lh_expert_row_products(lh_cuda_stream stream, lh_dtype dtype, const lh_product_arguments &a,
                            const lh_expert_rows &rows) {
-    const uint32_t tiles = lh_blocks_for(a.out.end - a.out.begin, LH_LANES);
+    const uint64_t tiles = lh_tiles_of(a.out);
     return lh_with_form(dtype, [&](auto form) {
-        return lh_launch(row_products<decltype(form), true>,
-                         lh_blocks_for((uint64_t)tiles * rows.rows, 1), THREADS, stream, a, rows);
+        return lh_launch(row_products<decltype(form), true>, lh_blocks_for(tiles * rows.rows, 1),
+                         THREADS, stream, a, rows);
     });
 }

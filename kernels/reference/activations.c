@@ -46,21 +46,14 @@ static float block_amax(const float v[LH_BLOCK]) {
 void lh_reference_quantize(lh_q8_block *block, const float v[LH_BLOCK]) {
     float amax = block_amax(v), inverse = 127.0f / amax;
     bool usable = inverse > 0 && inverse <= FLT_MAX;
-    int sums[2][2] = {{0}};
+    int sums[4] = {0};
     for (uint32_t k = 0; k < LH_BLOCK; k++) {
         int q = usable ? (int)nearbyintf(v[k] * inverse) : 0;
         block->q[k] = (int8_t)q;
-        sums[k / (LH_BLOCK / 2)][k % 4 / 2] += q;
+        sums[k / (LH_BLOCK / 2) * 2 + k % 4 / 2] += q;
     }
     block->d = amax / 127.0f;
-    for (uint32_t half = 0; half < 2; half++) {
-        block->bias[half] = -128 * (sums[half][0] + sums[half][1]);
-        for (uint32_t pair = 0; pair < 2; pair++)
-            block->pairs[2 * half + pair] = (int16_t)(-32 * sums[half][pair]);
-    }
-    int all = sums[0][0] + sums[0][1] + sums[1][0] + sums[1][1];
-    block->sum = (float)all;
-    block->bias[2] = -128 * all;
+    lh_q8_block_set_sums(block, sums);
 }
 
 static void pack_block(const lh_activations *packed, uint32_t row, uint32_t column, const float *x,

@@ -44,11 +44,10 @@ void lh_reference_attention(float *y, size_t y_stride, const float *q, size_t q_
                             const float *sinks, void *scratch) {
     assert(kv_head < view->shape.kv_heads && window > 0);
     for (uint32_t row = 0; row < rows; row++)
-        for (uint32_t head = kv_head * group; head < (kv_head + 1) * group; head++)
+        for (uint32_t head = 0; head < group; head++)
             attend(y + row * y_stride + (size_t)head * view->shape.value_dim,
                    q + row * q_stride + (size_t)head * view->shape.key_dim, view, kv_head,
-                   first + row, window, scale, sinks ? &sinks[head - kv_head * group] : NULL,
-                   scratch);
+                   first + row, window, scale, sinks ? &sinks[head] : NULL, scratch);
 }
 
 void lh_reference_attention_blocks(float *partials, size_t stride, const float *q,

@@ -20,6 +20,13 @@
 
 _Static_assert(LANES_QUERIES <= LH_ATTENTION_QUERIES, "scratch holds the scores of a tile");
 
+/* What depends on the number of a tile's queries is compiled for each. */
+#if LANES_QUERIES > 4
+#define FOR_EACH_TILE(of) of(1) of(2) of(3) of(4) of(5) of(6) of(7) of(8)
+#else
+#define FOR_EACH_TILE(of) of(1) of(2) of(3) of(4)
+#endif
+
 typedef struct query_tile {
     const lh_kv_view *view;
     uint32_t kv_head;
@@ -135,26 +142,78 @@ LANES_INLINE void add_values(const query_tile *tile, const lh_kv_type type, floa
             lanes_store(o[from + i] + dim + 16 * v, acc[i][v]);
 }
 
-/* add_values over all dimensions. */
-LANES_INLINE void add_all_values(const query_tile *tile, const lh_kv_type type, float *const *o,
-                                 int from, lh_span keys, const int queries) {
+/* add_values over all whole vectors of dimensions; how many those are. */
+LANES_INLINE uint32_t add_whole_vectors(const query_tile *tile, const lh_kv_type type,
+                                        float *const *o, int from, lh_span keys,
+                                        const int queries) {
     uint32_t dims = tile->view->shape.value_dim, dim = 0;
     for (; dim + 16 * LANES_VALUE_VECTORS <= dims; dim += 16 * LANES_VALUE_VECTORS)
         add_values(tile, type, o, from, keys, dim, queries, LANES_VALUE_VECTORS, 0);
-    for (; dim + 16 <= dims; dim += 16)
+    for (; LANES_VALUE_VECTORS > 1 && dim + 16 <= dims; dim += 16)
         add_values(tile, type, o, from, keys, dim, queries, 1, 0);
+    return dim;
+}
+
+LANES_INLINE void add_values_of_one(const query_tile *tile, const lh_kv_type type, float *const *o,
+                                    int i, lh_span keys, uint32_t dim) {
+    uint32_t dims = tile->view->shape.value_dim;
+    if (dim == 0)
+        dim = add_whole_vectors(tile, type, o, i, keys, 1);
     if (dim < dims)
-        add_values(tile, type, o, from, keys, dim, queries, 1, dims - dim);
+        add_values(tile, type, o, i, keys, dim, 1, 1, dims - dim);
+}
+
+/* What query i has of `keys`, from dimension `dim` on: 0, or where its whole vectors end. Not
+ * inlined, since it is the same for tiles of any number of queries: they would compile three times
+ * as long. */
+static __attribute__((noinline)) void add_own_values(const query_tile *tile, float *const *o, int i,
+                                                     lh_span keys, uint32_t dim) {
+    switch (tile->view->shape.type) {
+    case LH_KV_F32:
+        add_values_of_one(tile, LH_KV_F32, o, i, keys, dim);
+        break;
+    case LH_KV_F16:
+        add_values_of_one(tile, LH_KV_F16, o, i, keys, dim);
+        break;
+    case LH_KV_Q8:
+        add_values_of_one(tile, LH_KV_Q8, o, i, keys, dim);
+        break;
+    default:
+        assert(0);
+    }
 }
 
 /* What query i, which sees `keys` of the block, has of `some` of them before or behind the common
  * ones. */
-LANES_INLINE void add_own_values(const query_tile *tile, const lh_kv_type type, float *const *o,
-                                 int i, lh_span keys, lh_span some) {
+LANES_INLINE void add_some_values(const query_tile *tile, float *const *o, int i, lh_span keys,
+                                  lh_span some) {
     if (some.end > keys.end)
         some.end = keys.end;
     if (some.begin < some.end)
-        add_all_values(tile, type, o, i, some, 1);
+        add_own_values(tile, o, i, some, 0);
+}
+
+/* What all queries have of the common ones. */
+LANES_INLINE void add_common_values(const query_tile *tile, const lh_kv_type type, float *const *o,
+                                    lh_span keys, const int queries) {
+    uint32_t dim = add_whole_vectors(tile, type, o, 0, keys, queries);
+    for (int i = 0; i < queries && dim < tile->view->shape.value_dim; i++)
+        add_own_values(tile, o, i, keys, dim);
+}
+
+#define WEIGH(queries)                                                                             \
+    case queries:                                                                                  \
+        weigh_scores(sums, tile->p, keys, queries);                                                \
+        break;
+
+/* Not inlined, since it is the same for all types. */
+static __attribute__((noinline)) void weigh_tile(const query_tile *tile, block_sums *sums,
+                                                 const lh_span *keys, const int queries) {
+    switch (queries) {
+        FOR_EACH_TILE(WEIGH)
+    default:
+        assert(0);
+    }
 }
 
 LANES_INLINE void attend_block(const query_tile *tile, const lh_kv_type type, uint32_t block,
@@ -164,7 +223,7 @@ LANES_INLINE void attend_block(const query_tile *tile, const lh_kv_type type, ui
     for (int i = 0; i < queries; i++)
         keys[i] = lh_attention_keys_in(tile->keys[i], block);
     score_tile(tile, type, (lh_span){keys[0].begin, keys[queries - 1].end}, queries);
-    weigh_scores(sums, tile->p, keys, queries);
+    weigh_tile(tile, sums, keys, queries);
     for (int i = 0; i < queries; i++)
         for (uint32_t d = 0; d < dims; d += LH_LANES)
             lanes_store(sums->o[i] + d, lanes_set(0));
@@ -172,10 +231,10 @@ LANES_INLINE void attend_block(const query_tile *tile, const lh_kv_type type, ui
     if (common.begin > common.end) /* a window shorter than the tile's rows */
         common.begin = common.end = keys[queries - 1].end;
     for (int i = 0; i < queries; i++)
-        add_own_values(tile, type, sums->o, i, keys[i], (lh_span){keys[i].begin, common.begin});
-    add_all_values(tile, type, sums->o, 0, common, queries);
+        add_some_values(tile, sums->o, i, keys[i], (lh_span){keys[i].begin, common.begin});
+    add_common_values(tile, type, sums->o, common, queries);
     for (int i = 0; i < queries; i++)
-        add_own_values(tile, type, sums->o, i, keys[i], (lh_span){common.end, keys[i].end});
+        add_some_values(tile, sums->o, i, keys[i], (lh_span){common.end, keys[i].end});
 }
 
 #define ATTEND(queries)                                                                            \
@@ -186,16 +245,7 @@ LANES_INLINE void attend_block(const query_tile *tile, const lh_kv_type type, ui
 LANES_INLINE void attend_tile(const query_tile *tile, const lh_kv_type type, uint32_t block,
                               block_sums *sums, uint32_t queries) {
     switch (queries) {
-        ATTEND(1)
-        ATTEND(2)
-        ATTEND(3)
-        ATTEND(4)
-#if LANES_QUERIES > 4
-        ATTEND(5)
-        ATTEND(6)
-        ATTEND(7)
-        ATTEND(8)
-#endif
+        FOR_EACH_TILE(ATTEND)
     default:
         assert(0);
     }
@@ -262,11 +312,11 @@ static void kernel_attention(float *y, size_t y_stride, const float *q, size_t q
         place_partials(&sums, o, count, dims);
         place_partials(&next, o + LANES_QUERIES * floats, count, dims);
         for (uint32_t i = 0; i < count; i++) {
-            uint32_t row = (done + i) / group, head = kv_head * group + (done + i) % group;
+            uint32_t row = (done + i) / group, head = (done + i) % group;
             tile.q[i] = q + row * q_stride + (size_t)head * view->shape.key_dim;
             tile.keys[i] = lh_attention_keys(first + row, window);
             results[i] = y + row * y_stride + (size_t)head * dims;
-            their_sinks[i] = sinks ? &sinks[(done + i) % group] : NULL;
+            their_sinks[i] = sinks ? &sinks[head] : NULL;
         }
         attend_blocks(&tile, &sums, &next, count);
         finish_sums(&sums, results, their_sinks, count, dims);

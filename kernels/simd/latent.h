@@ -123,8 +123,9 @@ LANES_INLINE void latent_score_all(const latent_tile *tile, lh_span left, const 
 }
 
 /* The first `count` scores of vector v become their exponentials. */
-LANES_INLINE void latent_weigh(const latent_tile *tile, uint32_t count, latent_weights *weights,
-                               int v, const int vectors) {
+static __attribute__((noinline)) void latent_weigh(const latent_tile *tile, uint32_t count,
+                                                   latent_weights *weights, int v,
+                                                   const int vectors) {
     float *p = tile->p + v * 16, *lanes = tile->lanes;
     size_t stride = (size_t)vectors * 16;
     f32x16 greatest = lanes_set(count > 0 ? -INFINITY : NO_SCORE);
@@ -191,6 +192,13 @@ LANES_INLINE void latent_add_values(const latent_tile *tile, float *o, int v, lh
     }
 }
 
+/* What vector v has of keys that not all see. Not inlined: so there is one of them for tiles of any
+ * number of vectors. */
+static __attribute__((noinline)) void
+latent_add_own_values(const latent_tile *tile, float *o, int v, lh_span keys, const int vectors) {
+    latent_add_values(tile, o, v, keys, 1, vectors);
+}
+
 /* What a block gives: weights, and o[rank][vectors][16]. */
 LANES_INLINE void latent_attend_block(const latent_tile *tile, uint32_t block,
                                       latent_weights *weights, float *o, const int vectors) {
@@ -208,7 +216,7 @@ LANES_INLINE void latent_attend_block(const latent_tile *tile, uint32_t block,
         lanes_store(o + i * 16, lanes_set(0));
     latent_add_values(tile, o, 0, keys[0], vectors, vectors);
     for (int v = 0; v < vectors; v++)
-        latent_add_values(tile, o, v, (lh_span){keys[0].end, keys[v].end}, 1, vectors);
+        latent_add_own_values(tile, o, v, (lh_span){keys[0].end, keys[v].end}, vectors);
 }
 
 static void latent_attend(const latent_tile *tile, uint32_t block, latent_weights *weights,

@@ -55,6 +55,28 @@ typedef struct product {
 #define AHEAD_BYTES      2048u
 #define AHEAD_BYTES_Q8_0 1024u
 
+/* The scales that so many blocks later are needed, a line when its first block is near: they lie
+ * behind a tile's quants, and where a tile is short the processor's own prefetching is late. Zen 4,
+ * one row, weights in memory: products of 2048 by 768 and 768 by 2048 of Q4_0 5 % faster. */
+#define AHEAD_SCALE_BLOCKS 8u
+
+LANES_INLINE void fetch_scales_ahead(const product *p, uint32_t block, const int tiles,
+                                     const lh_quant_form form) {
+    if (form.scales == 0)
+        return;
+    const uint32_t scale_bytes = 32 * form.scales, line_blocks = 64 / scale_bytes * form.sharing,
+                   first = form.sharing > 1 ? p->first : 0;
+    if ((first + block + AHEAD_SCALE_BLOCKS) % line_blocks)
+        return;
+    const uint32_t then = block + AHEAD_SCALE_BLOCKS;
+    const uint8_t *next = then < p->count
+                              ? p->scales + (first + then) / form.sharing * scale_bytes
+                              : p->scales + (size_t)tiles * p->tile_bytes +
+                                    (first + then - p->count) / form.sharing * scale_bytes;
+    for (int t = 0; t < tiles; t++)
+        __builtin_prefetch(next + (size_t)t * p->tile_bytes, 0, 2);
+}
+
 /* What comes after block `block` of `quant_bytes`. One tile that the rows pass over: the next tile.
  * Several, for few rows: of each what is some blocks ahead, at its end the tile that takes its
  * place. Into the second cache only, which is what makes it pay: the first has too few places for

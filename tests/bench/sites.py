@@ -15,7 +15,7 @@ PREFIX = "longhaul"
 # As large as any link's rate times its round trip here, so that windows never limit.
 BUFFER_BYTES = 64 << 20
 # What is measured goes before whatever else the machine does, and niceness counts only within a session where the kernel groups by session.
-FIRST = '[ ! -w /proc/self/autogroup ] || echo -15 > /proc/self/autogroup; exec nice -n -15 "$@"'
+FIRST = '[ ! -w /proc/self/autogroup ] || echo -15 2>/dev/null > /proc/self/autogroup; exec nice -n -15 "$@"'
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _numbers = itertools.count(1)

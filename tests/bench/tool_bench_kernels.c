@@ -1,11 +1,11 @@
 /* Times the kernels of each instruction set beside what the core can do, measured in the same run:
  * multiply-adds from registers (float, and int8 dot products) and reading memory once.
  *
- *   bench_kernels [ISA | all] [milliseconds per figure] [TYPE ...]
+ *   bench_kernels [ISA | all] [milliseconds per figure] [TYPE | attention ...]
  *
- * With types only their products, else all kernels. One thread; the best of the time given.
- * Fraction: of the dot peak (quantized), the fma peak (floats, attention) or the read rate,
- * whichever is the greater: the nearer bound. */
+ * With types only their products, with `attention` only that, else all kernels. One thread; the
+ * best of the time given. Fraction: of the dot peak (quantized), the fma peak (floats, attention)
+ * or the read rate, whichever is the greater: the nearer bound. */
 #include "kernels/kernels.h"
 
 #include <stdio.h>
@@ -316,11 +316,12 @@ static void bench_products(const lh_kernels *kernels, const machine *m, lh_dtype
     }
 }
 
-static bool is_named(lh_dtype dtype, char **names) {
-    while (*names)
-        if (strcmp(lh_dtype_lookup((uint32_t)dtype)->name, *names++) == 0)
+/* Or there are no names. */
+static bool is_named(const char *what, int argc, char **argv) {
+    for (int i = 3; i < argc; i++)
+        if (strcmp(what, argv[i]) == 0)
             return true;
-    return false;
+    return argc <= 3;
 }
 
 int main(int argc, char **argv) {
@@ -339,18 +340,18 @@ int main(int argc, char **argv) {
         printf("%s: fma %.1f GMAC/s, int8 dot %.1f GMAC/s, memory read %.1f GB/s\n", kernels->name,
                m.fma_per_s * 1e-9, m.dot_per_s * 1e-9, m.read_per_s * 1e-9);
         for (size_t d = 0; d < sizeof dtypes / sizeof dtypes[0]; d++)
-            if (argc <= 3 || is_named(dtypes[d], argv + 3)) {
+            if (is_named(lh_dtype_lookup((uint32_t)dtypes[d])->name, argc, argv)) {
                 bench_products(kernels, &m, dtypes[d], LH_ACTIVATION_Q8);
                 bench_products(kernels, &m, dtypes[d], LH_ACTIVATION_Q16);
             }
-        if (argc > 3)
-            continue;
-        for (lh_kv_type type = LH_KV_F32; type <= LH_KV_Q8; type++) {
+        for (lh_kv_type type = LH_KV_F32; type <= LH_KV_Q8 && is_named("attention", argc, argv);
+             type++) {
             bench_attention(kernels, &m, type, 3, 1023, 1);
             bench_attention(kernels, &m, type, 3, 0, 64);
             bench_attention(kernels, &m, type, 3, 1024, 64);
         }
-        bench_panels(kernels, &m);
+        if (argc <= 3)
+            bench_panels(kernels, &m);
     }
     return 0;
 }

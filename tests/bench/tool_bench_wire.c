@@ -81,7 +81,7 @@ static void run_frame(bench *b) {
     const lh_stage_shard shard = {.rows = b->rows, .columns = b->columns, .values = b->values};
     void *bytes;
     size_t length;
-    if (lh_frames_of_shard((uint32_t)b->wire, &shard, &bytes, &length, NULL) != LH_OK)
+    if (lh_frames_of_shard(b->wire, &shard, &bytes, &length, NULL) != LH_OK)
         fail("cannot make a frame");
     free(bytes);
 }

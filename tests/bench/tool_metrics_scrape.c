@@ -78,7 +78,7 @@ static void form(bench *b) {
                                     .chain_name = "main",
                                     .model_digest = "",
                                     .kv_type = "f32",
-                                    .origin = {"site-00", true},
+                                    .origin = {.site = "site-00", .has_tls = true},
                                     .workers_expected = WORKERS,
                                     .context = 4096,
                                     .rows_max = 512,

@@ -43,9 +43,10 @@ static void expect_row(const batch *b, uint32_t row, float *y) {
         reference->latent_attention(y, b->y_stride, q, b->q_stride, &view, b->value_dim, b->group,
                                     place->position, 1, b->scale, scratch);
     for (uint32_t head = 0; head < b->shape.kv_heads && !b->is_latent; head++)
-        reference->attention(y, b->y_stride, q, b->q_stride, &view, head, b->group, place->position,
-                             1, b->window, b->scale, b->sinks ? b->sinks + head * b->group : NULL,
-                             scratch);
+        reference->attention(y + head * b->group * b->value_dim, b->y_stride,
+                             q + head * b->group * b->shape.key_dim, b->q_stride, &view, head,
+                             b->group, place->position, 1, b->window, b->scale,
+                             b->sinks ? b->sinks + head * b->group : NULL, scratch);
     free(scratch);
 }
 

@@ -23,6 +23,7 @@ struct line {
 
 /* y[t] = x[THREADS - 1 - t], through shared memory. */
 void turn_over(uint32_t *y, const uint32_t *x, bool waits) {
+    lh_begin();
     LH_SHARED(line, shared);
     shared.words[threadIdx.x] = x[threadIdx.x];
     if (waits)
@@ -59,6 +60,7 @@ void test_a_missing_barrier_shows(void **) {
 
 /* Each block counts itself, and notes when it ran. */
 void note_block(uint32_t *order, uint32_t *count) {
+    lh_begin();
     if (threadIdx.x == 0)
         order[(*count)++] = blockIdx.z * 6 + blockIdx.y * 3 + blockIdx.x;
 }
@@ -78,6 +80,7 @@ void test_blocks_run_once_in_any_order(void **) {
 }
 
 void exchange_words(uint32_t *y) {
+    lh_begin();
     const uint32_t lane = threadIdx.x % 32;
     y[threadIdx.x] =
         __shfl_xor_sync(~0u, threadIdx.x, 5) << 16 | __shfl_sync(~0u, threadIdx.x, (int)(lane + 1));
@@ -96,6 +99,7 @@ void test_threads_of_a_warp_exchange_words(void **) {
 
 /* d = a b as the fragments say, from whole matrices. */
 void multiply(int32_t *d, const int8_t *a, const int8_t *b) {
+    lh_begin();
     const uint32_t lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     uint32_t fragment[4], column[2];
     int32_t result[4], halves[2][4];
@@ -139,11 +143,13 @@ void test_instructions(void **) {
 }
 
 void some_wait() {
+    lh_begin();
     if (threadIdx.x != 5)
         __syncthreads();
 }
 
 void a_warp_parts() {
+    lh_begin();
     if (threadIdx.x % 32 < 16)
         __shfl_sync(~0u, 1, 0);
     else
@@ -151,8 +157,14 @@ void a_warp_parts() {
 }
 
 void a_part_of_a_warp() {
+    lh_begin();
     if (threadIdx.x % 32 < 16)
         __shfl_sync(0xffffu, 1, 0);
+}
+
+void a_thread_waits_for_no_grid() {
+    if (threadIdx.x != 5)
+        lh_await_grids_before();
 }
 
 bool aborts(void (*kernel)()) {
@@ -171,6 +183,56 @@ void test_threads_that_part_are_found(void **) {
     assert_true(aborts(some_wait));
     assert_true(aborts(a_warp_parts));
     assert_true(aborts(a_part_of_a_warp));
+    assert_true(aborts(a_thread_waits_for_no_grid));
+}
+
+/* x[block] += weights[block], which are read ahead. With `hurries` x is, too. */
+void add_weights(uint32_t *x, const uint32_t *weights, bool hurries) {
+    const uint32_t i = blockIdx.x;
+    const uint32_t early = hurries ? x[i] : 0, weight = weights[i];
+    lh_let_next_begin();
+    lh_await_grids_before();
+    if (threadIdx.x == 0)
+        x[i] = (hurries ? early : x[i]) + weight;
+}
+
+/* Grids of a stream, and then the same as a graph: what they make of x. */
+std::vector<uint32_t> added(bool hurries) {
+    const uint32_t BLOCKS = 4, GRIDS = 6;
+    std::vector<uint32_t> x(BLOCKS), weights = {1, 20, 300, 4000};
+    cudaStream_t stream;
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, 0);
+    for (uint32_t turn = 0; turn < 2; turn++) {
+        if (turn == 1)
+            cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal);
+        for (uint32_t i = 0; i < GRIDS; i++)
+            lh_launch(add_weights, BLOCKS, 32, stream, x.data(), (const uint32_t *)weights.data(),
+                      hurries);
+    }
+    cudaStreamEndCapture(stream, &graph);
+    cudaGraphInstantiate(&exec, graph, 0);
+    cudaGraphLaunch(exec, stream);
+    cudaGraphLaunch(exec, stream);
+    cudaStreamDestroy(stream);
+    cudaGraphExecDestroy(exec);
+    cudaGraphDestroy(graph);
+    return x;
+}
+
+void test_grids_begin_early(void **) {
+    const uint64_t before = emulation::early_blocks();
+    for (uint32_t i = 0; i < 20; i++)
+        assert_true(added(false) == std::vector<uint32_t>({18, 360, 5400, 72000}));
+    assert_true(emulation::early_blocks() > before + 20);
+}
+
+void test_who_reads_too_early_is_found(void **) {
+    std::set<std::vector<uint32_t>> results;
+    for (uint32_t i = 0; i < 20; i++)
+        results.insert(added(true));
+    assert_true(results.size() > 1);
 }
 
 } // namespace
@@ -184,6 +246,8 @@ int main() {
         cmocka_unit_test(test_tiles_are_multiplied),
         cmocka_unit_test(test_instructions),
         cmocka_unit_test(test_threads_that_part_are_found),
+        cmocka_unit_test(test_grids_begin_early),
+        cmocka_unit_test(test_who_reads_too_early_is_found),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

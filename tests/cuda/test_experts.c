@@ -187,7 +187,7 @@ static lh_cuda_routing random_routing(test_random *random) {
 static void test_routes_are_the_workers(void **state) {
     (void)state;
     test_random random = {101};
-    for (int i = 0; i < 40; i++) {
+    for (uint32_t i = 0; i < 40; i += test_stride(3)) {
         step s = make_step(&random, random_routing(&random),
                            random_between(&random, 1, i % 4 ? 9 : 90), i % 2);
         check_routing(&s);
@@ -356,10 +356,11 @@ static void test_products_and_sums(void **state) {
                                       LH_DTYPE_Q6_K, LH_DTYPE_F32,  LH_DTYPE_MXFP4,
                                       LH_DTYPE_Q8_0, LH_DTYPE_BF16, LH_DTYPE_Q2_K};
     static const uint32_t rows[] = {1, 5, 8, 9, 70};
+    const size_t count = sizeof rows / sizeof rows[0];
     test_random random = {103};
-    for (size_t d = 0; d < sizeof dtypes / sizeof dtypes[0]; d++)
-        for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++)
-            check_layer(&random, dtypes[d], r % 2 ? LH_ACTIVATION_Q16 : LH_ACTIVATION_Q8, rows[r]);
+    for (size_t n = 0; n < sizeof dtypes / sizeof dtypes[0] * count; n += test_stride(11))
+        check_layer(&random, dtypes[n / count],
+                    n % count % 2 ? LH_ACTIVATION_Q16 : LH_ACTIVATION_Q8, rows[n % count]);
 }
 
 static void test_any_order(void **state) {

@@ -84,7 +84,7 @@ static void check_kinds(test_random *random, lh_dtype dtype, uint32_t rows, uint
 
 static void test_every_type_and_kernel(void **state) {
     (void)state;
-    static const uint32_t rows[] = {1, 3, 7, 65};
+    static const uint32_t rows[] = {1, 3, 7, 40, 65};
     test_random random = {61};
     for (size_t d = 0; d < TEST_DTYPES; d++)
         for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++)
@@ -99,6 +99,7 @@ static void test_any_number_of_rows(void **state) {
     test_random random = {62};
     for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++)
         check_kinds(&random, dtypes[r % 4], rows[r], random_between(&random, 60, 90), 160);
+    check_kinds(&random, LH_DTYPE_Q4_0, 70, 150, 160); /* enough for two tiles each */
 }
 
 /* More blocks than a phase, a stage, or both buffers of one have. */

@@ -6,8 +6,9 @@ be found."""
 import os
 import pathlib
 import re
-import subprocess
 import sys
+
+from ptxas import Compiled, blocks_at_once, compiled_kernels
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("LONGHAUL_BUILD", ROOT / "build"))
@@ -30,6 +31,7 @@ FORBIDDEN = {
     r"^(ex2|lg2|sin|cos|tanh|rsqrt)\b": "is none of our functions",
     r"^(atom|red)\b.*\.(f|bf)\d": "adds in an order of chance",
     r"\.f64$": "works in double",
+    r"^ld\.global\.nc": "may read what lay there before the grids before ended",
 }
 FUSED = re.compile(r"^fma\.")
 OPERATION = re.compile(r"^\s*(?:@!?%p\d+\s+)?([a-z][a-z0-9_.:]*)[\s;]")
@@ -39,10 +41,11 @@ OPERATION = re.compile(r"^\s*(?:@!?%p\d+\s+)?([a-z][a-z0-9_.:]*)[\s;]")
 LIMITS = {
     # 6 blocks of 128 threads (of wide forms, and of experts, 4), each of which has the weights of two phases on its way
     "row_products": (128, 8192),
-    "batch_products<1>": (168, 36864),  # 3 blocks: each warp has the weights of 8 terms on their way
-    "batch_products<2>": (192, 36864),  # likewise; of Q2_K, which takes more than 168 registers, 2
-    "tile_products<1>": (232, 24576),  # 2 blocks
-    "tile_products<2>": (168, 24576),  # 3 blocks
+    "batch_products<1>": (168, 36916),  # 3 blocks: each warp has the weights of 8 terms on their way
+    "batch_products<2>": (192, 36916),  # likewise; of Q2_K, which takes more than 168 registers, 2
+    "tile_products<1,32>": (168, 12288),  # 3 blocks
+    "tile_products<1,64>": (248, 24576),  # 2 blocks of types with large blocks (Q2_K takes 246 on 8.0, the others 240 at most), else 3
+    "tile_products<2,64>": (168, 24576),  # 3 blocks
     "attend_rows<1>": (80, 2048),  # 3 blocks of 256 threads, each of which has 32 numbers on their way
     "attend_rows<2>": (80, 4096),
     "attend_rows<4>": (128, 8192),  # 2 blocks
@@ -76,33 +79,29 @@ def ptx_problems(text):
             yield f"line {number}: {operation[1]} is not in the source: a contraction"
 
 
-def kernel_name(declaration):
-    """batch_products<1> of its declaration, as c++filt writes it."""
-    plain = declaration.replace("(anonymous namespace)::", "").replace("(lh_dtype)", "type ")
-    numbers = re.findall(r"\b([0-9]+)u\b", plain)
-    return re.search(r"(\w+)(<.*>)?\(", plain)[1] + (f"<{','.join(numbers)}>" if numbers else "")
+# Kernels that have their weights on the way before they wait.
+READ_AHEAD = re.compile(r"row_products.*Lb0|batch_products|tile_products")
 
 
-def compiled_kernels(log):
-    """(kernel, architecture, registers, shared bytes, spilled and stack bytes) of what the assembler says."""
-    readable = subprocess.run(["c++filt"], input=log, check=True, capture_output=True, text=True).stdout
-    for part in readable.split("Compiling entry function '")[1:]:
-        declaration, architecture = re.match(r"(.+)' for '(\w+)'", part).groups()
-        shared = re.search(r"(\d+) bytes smem", part)
-        stack = re.search(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", part)
-        yield (kernel_name(declaration), architecture, int(re.search(r"Used (\d+) registers", part)[1]), int(shared[1]) if shared else 0,
-               sum(map(int, stack.groups())))
+def early_problems(text):
+    """Kernels of the reading for 9.0 that do not wait for the grids before, or do not let the next one begin before they do."""
+    for kernel in re.split(r"^\.(?:visible |weak )?\.?entry ", text, flags=re.M)[1:]:
+        lets, waits = kernel.find("griddepcontrol.launch_dependents"), kernel.rfind("griddepcontrol.wait")
+        if not 0 <= lets < waits:
+            yield f"{kernel.partition('(')[0]} does not let the next grid begin and then wait for those before"
+        elif READ_AHEAD.search(kernel.partition("(")[0]) and "ld.global" not in kernel[:waits]:
+            yield f"{kernel.partition('(')[0]} reads no weights ahead"
 
 
 def limit_problems(kernels):
-    for kernel, architecture, registers, shared, stack in kernels:
-        most_registers, most_shared = LIMITS.get(kernel, ELSE)
-        if stack:
-            yield f"{kernel} for {architecture} keeps {stack} bytes in local memory"
-        if registers > most_registers:
-            yield f"{kernel} for {architecture} takes {registers} registers, over {most_registers}"
-        if shared > most_shared:
-            yield f"{kernel} for {architecture} takes {shared} bytes of shared memory, over {most_shared}"
+    for k in kernels:
+        most_registers, most_shared = LIMITS.get(k.name, ELSE)
+        if k.local:
+            yield f"{k.name} for {k.architecture} keeps {k.local} bytes in local memory"
+        if k.registers > most_registers:
+            yield f"{k.name} for {k.architecture} takes {k.registers} registers, over {most_registers}"
+        if k.shared > most_shared:
+            yield f"{k.name} for {k.architecture} takes {k.shared} bytes of shared memory, over {most_shared}"
 
 
 SOUND = """	// begin inline asm
@@ -133,9 +132,18 @@ def self_test():
     assert not list(ptx_problems(SOUND)), list(ptx_problems(SOUND))
     for line, wanted in UNSOUND.items():
         assert any(wanted in problem for problem in ptx_problems(SOUND + line)), f"{line.strip()} is not found"
-    for figures, wanted in (((0, 168, 36864), ""), ((16, 168, 36864), "local memory"), ((0, 169, 36864), "registers"), ((0, 168, 36865), "shared")):
+    entry = ".visible .entry gate_rows(\n)\n{{\n{}}}\n"
+    early = "\tgriddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;\n"
+    assert not list(early_problems(entry.format(early))) and len(list(early_problems(entry.format("") + entry.format(early)))) == 1
+    assert "ahead" in next(early_problems(entry.format(early).replace("gate_rows", "batch_products")))
+    for figures, wanted in (((0, 168, 36916), ""), ((16, 168, 36916), "local memory"), ((0, 169, 36916), "registers"), ((0, 168, 36917), "shared")):
         found = list(limit_problems(compiled_kernels(LOG.format(*figures))))
         assert len(found) == bool(wanted) and all(problem.startswith("batch_products<1> for sm_80") and wanted in problem for problem in found), found
+    # By the rules of CUDA's occupancy calculator: bounded by registers, by shared memory, by warps, by blocks.
+    for architecture, registers, shared, threads, wanted in (
+            ("sm_80", 168, 0, 128, (3, 12 / 64)), ("sm_86", 32, 45056, 128, (2, 8 / 48)), ("sm_90", 32, 32768, 1024, (2, 1)), ("sm_89", 16, 0, 32, (24, 0.5))):
+        found_blocks = blocks_at_once(Compiled("", "", architecture, registers, shared, 0), threads)
+        assert found_blocks == wanted, f"{architecture}, {registers} registers, {shared} bytes, {threads} threads: {found_blocks}"
 
 
 def main():
@@ -143,16 +151,17 @@ def main():
     found, kernels, expected = [], set(), architectures()
     texts = sorted((BUILD / "cuda").glob("*/*.ptx"))
     for path in texts:
-        found += [f"{path.name}: {problem}" for problem in ptx_problems(path.read_text())]
+        text = path.read_text()
+        found += [f"{path.name}: {problem}" for problem in [*ptx_problems(text), *(early_problems(text) if ".compute_90." in path.name else ())]]
     sources = sorted((ROOT / "kernels" / "cuda").glob("*.cu"))
     for source in sources:
         compiled = list(compiled_kernels((BUILD / "cuda" / f"{source.stem}.log").read_text()))
         found += limit_problems(compiled)
-        kernels.update(kernel for kernel, *_ in compiled)
-        if compiled and {architecture for _, architecture, *_ in compiled} != expected:
+        kernels.update(kernel.name for kernel in compiled)
+        if compiled and {kernel.architecture for kernel in compiled} != expected:
             found.append(f"{source.name} is not compiled for all of {', '.join(sorted(expected))}")
     found += [f"{kernel} has limits and is not there" for kernel in sorted(LIMITS.keys() - kernels)]
-    readings = 2 if "sm_75" in expected else 1
+    readings = len({min(int(architecture[3:]) // 10, 9) for architecture in expected})
     if len(texts) != readings * len(sources):
         found.append(f"{len(texts)} PTX texts of {len(sources)} sources: {readings} of each are expected")
     print("\n".join(found))

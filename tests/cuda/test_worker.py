@@ -17,7 +17,7 @@ from gguf import GGUFReader
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests" / "truth"), str(ROOT / "tests" / "system")]
 from fleet import Fleet  # noqa: E402
-from programs import build_folder, run_tests  # noqa: E402
+from programs import build_folder, run_tests, wait_until  # noqa: E402
 from small_model import MODELS, Writer  # noqa: E402
 
 EMULATED = build_folder() / "tests" / "longhaul-cuda-emulated.so"
@@ -80,8 +80,8 @@ class Chains(unittest.TestCase):
     def tearDownClass(cls):
         cls.folder.cleanup()
 
-    def fleet(self, workers, digest=("--logits-digest",), model=None, **extra):
-        flags = [*digest, "--wire", "f32", "--workers", str(min(workers, 2))]
+    def fleet(self, workers, digest=("--logits-digest",), model=None, wire="f32", **extra):
+        flags = [*digest, "--wire", wire, "--workers", str(min(workers, 2))]
         return Fleet(workers, gateway_flags=flags, worker_flags=["--kv-bytes", "4M"], model=str(model or self.model), **extra)
 
     def test_one_answer(self):
@@ -91,6 +91,16 @@ class Chains(unittest.TestCase):
             with self.subTest(place=place), self.fleet(2, worker_programs={place: on_gpu()}) as fleet:
                 self.assertIn("cuda", [worker["isa"] for worker in fleet.fleet_state()["workers"]])
                 self.assertEqual(ask(fleet), expected)
+
+    def test_what_leaves_the_gpu_is_packed(self):
+        with self.fleet(1) as fleet:
+            exact = ask(fleet)[1]["token_logprobs"]
+        for wire in ("f16", "q8"):
+            with self.subTest(wire=wire), self.fleet(2, wire=wire, worker_programs={0: on_gpu(), 1: on_gpu()}) as fleet:
+                rounded = ask(fleet)[1]["token_logprobs"]
+                self.assertEqual(len(rounded), len(exact))
+                self.assertNotEqual(rounded, exact)
+                self.assertAlmostEqual(rounded[0], exact[0], delta=0.05)
 
     def test_tokens_drawn_on_the_gpu(self):
         with self.fleet(1, digest=()) as fleet:
@@ -130,6 +140,35 @@ class Chains(unittest.TestCase):
             self.assertEqual("".join(pieces), expected)
 
 
+    def test_fast(self):
+        """By cuBLAS, which the emulated library is as well; a worker that lacks it says so."""
+        model = pathlib.Path(self.folder.name) / "half.gguf"
+        architecture, _, keys, has = MODELS["llama"]
+        Writer(model, 1, Type.F16).write(architecture, 2, keys, has)
+        answers = []
+        for math in ("exact", "fast"):
+            flags = {"gateway_flags": ["--gpu-math", math, "--workers", "1"], "worker_flags": ["--kv-bytes", "4M"], "model": str(model)}
+            with Fleet(1, worker_programs={0: [*on_gpu(), "--cublas-library", EMULATED]}, **flags) as fleet:
+                self.assertEqual(fleet.fleet_state()["numbers"]["gpu_math"], math)
+                with post(fleet, max_tokens=8) as answer:
+                    answers.append(json.load(answer)["choices"][0]["logprobs"]["token_logprobs"])
+        exact, fast = answers
+        self.assertNotEqual(exact, fast)
+        self.assertAlmostEqual(exact[0], fast[0], delta=0.05)
+
+    def test_fast_without_cublas(self):
+        flags = ["--gpu-math", "fast", "--workers", "1", *Fleet.QUICK_START]
+        fleet = Fleet(1, gateway_flags=flags, worker_flags=["--kv-bytes", "4M"], model=str(self.model),
+                      worker_programs={0: [*on_gpu(), "--cublas-library", "/nowhere/libcublas.so.13"]})
+        fleet.wait_ready = lambda: wait_until(lambda: "--gpu-math fast wants cuBLAS" in self.stage_error(fleet), "the worker tells what it lacks")
+        with fleet:
+            self.assertIn("/nowhere/libcublas.so.13", self.stage_error(fleet))
+
+    @staticmethod
+    def stage_error(fleet):
+        return next(((worker["assignment"] or {}).get("error") or "" for worker in fleet.fleet_state()["workers"]), "")
+
+
 class Refusals(unittest.TestCase):
     def refused(self, *flags):
         with tempfile.TemporaryDirectory() as folder:
@@ -162,4 +201,5 @@ class Refusals(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    run_tests(sys.modules[__name__])
+    run_tests(sys.modules[__name__], sanitized=["Chains.test_what_leaves_the_gpu_is_packed", "Chains.test_tokens_drawn_on_the_gpu",
+                                                "Chains.test_one_is_killed_while_it_streams", "Chains.test_fast_without_cublas", "Refusals"])

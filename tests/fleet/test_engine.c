@@ -56,7 +56,7 @@ static lh_engine_options options_of(rig *h, const char *listen) {
     return (lh_engine_options){.replicas = 1,
                                .fleet = {.model = &h->profile,
                                          .chain_name = "main",
-                                         .origin = {"", false},
+                                         .origin = {.site = "", .has_tls = false},
                                          .workers_expected = 1,
                                          .context = 256,
                                          .kv_type = "f32",

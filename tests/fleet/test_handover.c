@@ -2,6 +2,7 @@
  * chain is prepared while this one serves, so that nobody waits for weights. */
 #include <stddef.h>
 
+#include "common/base/log.h"
 #include "tests/fleet/support/small_fleet.h"
 
 #include <string.h>
@@ -334,6 +335,112 @@ static void where_memory_holds_one_stage_it_grows_when_it_is_idle(void **state) 
     simulation_destroy(sim);
 }
 
+/* ---- Teams ---- */
+
+static void add_joining(simulation *sim, int index) {
+    toy_worker_options worker = small_worker(index);
+    worker.joins = true;
+    simulation_add_worker(sim, &worker);
+}
+
+/* So many compute each stage together, as far as they are so many. */
+static simulation *create_teams(uint32_t size, int workers, const simulation_options *from) {
+    simulation_options options = *from;
+    options.fleet.teams.size = size;
+    simulation *sim = simulation_create(&options);
+    lh_log_set_level(LH_LOG_ERROR);
+    for (int i = 0; i < workers; i++)
+        add_joining(sim, i);
+    simulation_wait_ready(sim, 10000 * MS);
+    small_fleet_pass(sim, 1000);
+    return sim;
+}
+
+static uint32_t followers(simulation *sim) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < chain_of(sim)->stage_count; i++)
+        count += chain_of(sim)->stages[i].team.follower_count;
+    return count;
+}
+
+/* Of a+b and c: one that leads, one that follows, one that is alone. */
+static void a_member_that_leaves_hands_over_its_part(void **state) {
+    (void)state;
+    for (int node = 1; node <= 3; node++) {
+        simulation *sim = create_teams(2, 3, &near);
+        assert_int_equal(chain_of(sim)->stage_count, 2);
+        small_fleet_submit(sim, 5, 200);
+        small_fleet_pass(sim, 500);
+        uint64_t before = waits(sim);
+        leave(sim, node);
+        wait_for_successor(sim);
+        assert_true(is_alive(sim, node));
+        small_fleet_pass(sim, 1400);
+        assert_int_equal(chain_of(sim)->stage_count, 1);
+        assert_int_equal(followers(sim), 1);
+        assert_false(is_alive(sim, node));
+        int64_t longest_us = small_fleet_assert_finished(sim, 5);
+        assert_in_range(longest_us, 0, pause_max_us(sim, 5));
+        assert_int_equal(waits(sim), before);
+        simulation_destroy(sim);
+    }
+}
+
+static void every_member_can_be_restarted_under_load(void **state) {
+    (void)state;
+    simulation_options options = near;
+    options.fleet.rebalance_delay_us = 1000 * MS;
+    simulation *sim = create_teams(2, 4, &options);
+    small_fleet_submit(sim, 5, 2500);
+    for (int turn = 0; turn < 8; turn++) {
+        int node = 1 + turn % 4;
+        small_fleet_pass(sim, 700);
+        leave(sim, node);
+        for (int ms = 0; ms < 5000 && is_alive(sim, node); ms += 10)
+            small_fleet_pass(sim, 10);
+        assert_false(is_alive(sim, node));
+        toy_worker_start(simulation_worker(sim, node));
+    }
+    int64_t longest_us = small_fleet_assert_finished(sim, 5);
+    assert_in_range(longest_us, 0, pause_max_us(sim, 5));
+    simulation_destroy(sim);
+}
+
+/* Also where it is of the successor that is being prepared. */
+static void a_member_that_dies_meanwhile_is_done_without(void **state) {
+    (void)state;
+    for (int node = 1; node <= 3; node++) {
+        simulation *sim = create_teams(2, 4, &near);
+        small_fleet_submit(sim, 5, 200);
+        small_fleet_pass(sim, 500);
+        leave(sim, 4);
+        wait_for_successor(sim);
+        toy_worker_kill(simulation_worker(sim, node));
+        small_fleet_pass(sim, 8000);
+        assert_false(is_alive(sim, 4));
+        small_fleet_assert_finished(sim, 5);
+        simulation_destroy(sim);
+    }
+}
+
+/* Two, one behind the other, become a team of three. */
+static void one_that_has_come_is_taken_into_a_team(void **state) {
+    (void)state;
+    simulation_options options = growing();
+    simulation *sim = create_teams(3, 2, &options);
+    assert_int_equal(chain_of(sim)->stage_count, 2);
+    small_fleet_submit(sim, 3, 2500);
+    add_joining(sim, 2);
+    uint64_t before = waits(sim);
+    small_fleet_pass(sim, 14000);
+    assert_int_equal(chain_of(sim)->stage_count, 1);
+    assert_int_equal(followers(sim), 2);
+    int64_t longest_us = small_fleet_assert_finished(sim, 3);
+    assert_in_range(longest_us, 0, pause_max_us(sim, 3));
+    assert_int_equal(waits(sim), before);
+    simulation_destroy(sim);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_leaving_worker_hands_over_what_it_holds),
@@ -350,6 +457,10 @@ int main(void) {
         cmocka_unit_test(one_that_comes_and_goes_is_taken_back_ever_more_seldom),
         cmocka_unit_test(switched_off_a_spare_waits),
         cmocka_unit_test(where_memory_holds_one_stage_it_grows_when_it_is_idle),
+        cmocka_unit_test(a_member_that_leaves_hands_over_its_part),
+        cmocka_unit_test(every_member_can_be_restarted_under_load),
+        cmocka_unit_test(a_member_that_dies_meanwhile_is_done_without),
+        cmocka_unit_test(one_that_has_come_is_taken_into_a_team),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -68,6 +68,7 @@ static void build(schedule *s) {
     options.scheduler.step_budget_us = (random >> 20 & 3) * 3 * MS;
     options.replicas = (random >> 18 & 3) == 0 ? 2 : 1;
     options.fleet.rebalance_delay_us = (random >> 16 & 3) == 0 ? 2000 * MS : 0;
+    options.fleet.teams.size = (random >> 14 & 3) == 0 ? 2 : 0;
     bool measures = random >> 22 & 1;
     s->sim = simulation_create(&options);
     s->workers = 2 + (int)dice(s, WORKERS_MAX - 1);
@@ -78,6 +79,7 @@ static void build(schedule *s) {
         worker.page_positions = 8u << dice(s, 3);
         worker.step_us = dice_ms(s, 5) + 100;
         worker.measures = measures;
+        worker.joins = true;
         worker.threads = 1 + (uint32_t)dice(s, 8);
         simulation_add_worker(s->sim, &worker);
     }

@@ -86,6 +86,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length) {
         "<｜tool▁calls▁begin｜> ```json",
         "<｜tool▁calls▁begin｜><｜tool▁sep｜>",
         "<tool_call> <function=f> <parameter=a>",
+        "<seed:tool_call> <function=f> <parameter=a>",
     };
     if (length < 2)
         return 0;

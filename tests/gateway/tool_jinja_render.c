@@ -1,7 +1,9 @@
 /* Renders Jinja templates for a test in another language: each line of standard input is a JSON
  * object {"template": ..., "context": {...}, "trusted": {...}}, each line of output one with "text"
- * and "spans" ([length, of_template] pairs), or "error"; and "parse_us" and "render_us" of CPU. */
+ * and "spans" ([length, of_template] pairs), or "error"; "parse_us" and "render_us" of CPU; and
+ * "tool_format", in which a model with this template is taken to call tools. */
 #include "gateway/text/jinja/template.h"
+#include "gateway/text/tools/tool_format.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,6 +56,9 @@ static json_t *render(json_t *request) {
                : shown(&rendering);
     json_object_set_new(answer, "parse_us", json_real(parsed - begin));
     json_object_set_new(answer, "render_us", json_real(rendered - parsed));
+    const lh_tool_format *format =
+        lh_tool_format_find(json_string_value(text), json_string_length(text));
+    json_object_set_new(answer, "tool_format", json_string(format->name));
     lh_jinja_rendering_reset(&rendering);
     lh_jinja_template_destroy(jinja);
     return answer;

@@ -1,4 +1,5 @@
-"""What the documents and comments name is there: files, folders, links, functions. A document cannot outlive what it tells of."""
+"""What the documents and comments name is there: files, folders, links and the headings that they lead to, functions. A document cannot
+outlive what it tells of."""
 import pathlib
 import re
 import sys
@@ -9,7 +10,9 @@ DOCUMENTS = ("*.md", "docs/*.md", "common/protocol/*.md", "deploy/*.md")
 ROOMS = ("common", "gateway", "kernels", "link", "worker", "tests", "deploy", "docs", "cmake")
 
 CODE = re.compile(r"`([^`\n]+)`")
-LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)")
+LINK = re.compile(r"\]\(([^)#:\s]*)(?:#([^):\s]*))?\)")
+HEADING = re.compile(r"#{1,6} (.*)")
+CONTENTS = re.compile(r"- \[.*\]\(#([^)]*)\)$")
 PATH = re.compile(rf"(?<![\w/.-])((?:{'|'.join(ROOMS)})/[\w./-]*\w)")
 SYMBOL = re.compile(r"\b(lh_[a-z0-9_]+)")
 HEADER = re.compile(r"(?<![\w/.-])([a-z][a-z0-9_]*\.[ch])\b")
@@ -37,11 +40,48 @@ def path_is_there(root, path):
     return any((root / (path + ending)).exists() for ending in (".c", ".h", ".py"))
 
 
+def prose(text):
+    """Its lines but those of code."""
+    is_fenced = False
+    for line in text.splitlines():
+        is_fenced ^= line.startswith("```")
+        if not is_fenced and not line.startswith("    "):
+            yield line
+
+
+def anchors(text, levels="######"):
+    """Of its headings, as GitHub makes them."""
+    found = []
+    for line in prose(text):
+        heading = HEADING.fullmatch(line)
+        if heading and len(line.split()[0]) <= len(levels):
+            words = re.sub(r"\]\([^)]*\)", "]", heading[1]).lower()
+            anchor = re.sub(r"[^\w -]", "", words).replace(" ", "-")
+            found.append(f"{anchor}-{found.count(anchor)}" if anchor in found else anchor)
+    return found
+
+
+def heading_problems(path, text):
+    """Links that lead to none, one within a line, and one that a list of contents lacks."""
+    for target, anchor in LINK.findall(text):
+        document = path.parent / target if target else path
+        if target and not document.exists():
+            yield f"links to {target}, which is not there"
+        elif anchor and document.suffix == ".md" and anchor not in anchors(document.read_text()):
+            yield f"links to {target}#{anchor}, and there is no such heading"
+    for line in prose(text):
+        if re.search(r"\S #{2,6} \w", CODE.sub("", line)):
+            yield f"a heading stands within a line: {line}"
+    contents = [found[1] for found in map(CONTENTS.match, prose(text)) if found]
+    # The first heading of all is the title, above the list.
+    for anchor in anchors(text, "##")[1:] if contents else []:
+        if anchor not in contents:
+            yield f"the contents lack #{anchor}"
+
+
 def document_problems(root, path, symbols, files):
     text = path.read_text()
-    for target in LINK.findall(text):
-        if not (path.parent / target).exists():
-            yield f"links to {target}, which is not there"
+    yield from heading_problems(path, text)
     for code in CODE.findall(text):
         for symbol in SYMBOL.findall(code):
             if symbol not in symbols and not any(name.startswith(symbol) for name in symbols):
@@ -82,9 +122,13 @@ def self_test():
         page.write_text("`lh_log` of `common/log.h` and `log.h`, [here](common/log.h)")
         assert not list(problems(root)), list(problems(root))
         for text, wanted in (("`lh_gone()`", "names lh_gone"), ("`common/gone.h`", "common/gone.h"), ("`gone.h`", "gone.h"),
-                             ("[there](gone.md)", "gone.md")):
+                             ("[there](gone.md)", "gone.md"), ("# Here\n[there](#gone)", "#gone"), ("[there](README.md#gone)", "README.md#gone"),
+                             ("Ends. ## Then", "within a line"), ("# A\n- [B](#b)\n## B\n## C", "lack #c")):
             page.write_text(text)
             assert any(wanted in problem for problem in problems(root)), f"{text} is not found"
+        for text in ("# A\n- [B, `c`?](#b-c)\n## B, `c`?\n", "    code ## more\n`a ## b`", "# A\n# A\n[second](#a-1)"):
+            page.write_text(text)
+            assert not list(problems(root)), list(problems(root))
         page.write_text("")
         (root / "common" / "log.h").write_text("/* As in gone.h. */\n")
         assert any("a comment names gone.h" in problem for problem in problems(root))

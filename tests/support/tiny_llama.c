@@ -127,6 +127,15 @@ tiny_llama tiny_llama_of(const char *architecture) {
     return model;
 }
 
+tiny_llama tiny_llama_wide(tiny_llama model) {
+    model.width = 192;
+    model.heads = 12;
+    model.kv_heads = 4;
+    model.head_dim = 32;
+    model.feed_forward_width = 352;
+    return model;
+}
+
 static const char *architecture_of(const tiny_llama *m) {
     return m->architecture ? m->architecture : "llama";
 }

@@ -41,6 +41,10 @@ tiny_llama tiny_llama_default(void);
  * window of 12 positions in every layer but each third, of three layers). */
 tiny_llama tiny_llama_of(const char *architecture);
 
+/* The same, 192 wide and with 12 heads over 4 KV heads, so that most of several members
+ * (division.h) have some heads of a KV head. */
+tiny_llama tiny_llama_wide(tiny_llama model);
+
 /* Tensors in the order in which llama.cpp's converter writes them. */
 gguf_writer *tiny_llama_writer(const tiny_llama *model);
 /* The file: malloc'd, the caller frees. */

@@ -14,11 +14,11 @@ def make_ca(folder):
     _openssl(folder, "req", "-x509", *EC, "-days", "2", "-subj", "/CN=longhaul-ca", "-keyout", "ca.key", "-out", "ca.crt")
 
 
-def issue_server(folder, name):
-    """NAME.crt and NAME.key of a server that is reached as localhost."""
+def issue_server(folder, name, host="localhost"):
+    """NAME.crt and NAME.key of a server that is reached as `host`."""
     folder = pathlib.Path(folder)
     _openssl(folder, "req", *EC, "-subj", f"/CN={name}", "-keyout", f"{name}.key", "-out", f"{name}.csr")
-    (folder / f"{name}.ext").write_text("subjectAltName=DNS:localhost,IP:127.0.0.1\n")
+    (folder / f"{name}.ext").write_text(f"subjectAltName=DNS:{host},IP:127.0.0.1\n")
     _openssl(folder, "x509", "-req", "-in", f"{name}.csr", "-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial", "-days", "2", "-out", f"{name}.crt",
              "-extfile", f"{name}.ext")
 

@@ -26,6 +26,11 @@ def docker(*words, check=True):
     return done
 
 
+def docker_bytes(*words, stdin=None):
+    """For archives."""
+    return subprocess.run(["docker", *map(str, words)], input=stdin, capture_output=True, check=True).stdout
+
+
 def need_engine():
     try:
         answers = docker("version", check=False).returncode == 0
@@ -48,6 +53,19 @@ def _build():
     if not docker("image", "ls", "--quiet", BASE).stdout:
         subprocess.run([ROOT / "deploy" / "docker" / "base", BASE], check=True, stdout=subprocess.DEVNULL)
     docker("build", "--quiet", "--network", "none", "--file", ROOT / "deploy" / "Dockerfile", "--build-arg", f"BUILD_BASE={BASE}", "--tag", IMAGE, ROOT)
+
+
+def import_program(name, program, *settings, folders=()):
+    """An image of one program of this machine and what it needs, as other people's image of it would be; folders: that anybody may write to."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = pathlib.Path(folder) / "root"
+        subprocess.run([ROOT / "deploy" / "docker" / "collect", root, program], check=True)
+        for each in folders:
+            (root / each).mkdir()
+            (root / each).chmod(0o777)
+        archive = subprocess.run(["tar", "-C", root, "-c", "."], check=True, capture_output=True).stdout
+    changes = [word for setting in settings for word in ("--change", setting)]
+    return docker_bytes("import", *changes, "-", name, stdin=archive).decode().strip()
 
 
 class Network:

@@ -3,7 +3,9 @@
 import hashlib
 import http.server
 import json
+import ssl
 import threading
+import time
 import urllib.parse
 
 
@@ -16,6 +18,7 @@ class File:
         self.cuts = []  # offsets in the file at which the connection ends, each once
         self.statuses = []  # (status, headers) of the next answers
         self.changes = None  # (content, etag) after the next cut
+        self.pause_s = 0  # before each 64 KiB
         self.length_lie = 0  # added to Content-Length, once
         self.is_chunked = False
         self.has_ranges = True
@@ -106,6 +109,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self.close_connection = True
         for at in range(start, end, 1 << 16):
             piece = content[at:min(at + (1 << 16), end)]
+            time.sleep(file.pause_s)
             self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece) if file.is_chunked else piece)
         if file.is_chunked and cut is None:
             self.wfile.write(b"0\r\n\r\n")
@@ -121,13 +125,20 @@ class _Server(http.server.ThreadingHTTPServer):
 
 
 class Hub:
-    def __init__(self, repository="maker/tiny-GGUF"):
+    """certificate, key: files of what it shows as it speaks TLS."""
+
+    def __init__(self, repository="maker/tiny-GGUF", certificate=None, key=None):
         self.repository = repository
         self.files = {}
         self.requests = []  # (path, headers)
         self.server = _Server(("127.0.0.1", 0), _Handler)
         self.server.hub = self
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        self.port = self.server.server_port
+        if certificate:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate, key)
+            self.server.socket = context.wrap_socket(self.server.socket, server_side=True, do_handshake_on_connect=False)
+        self.url = f"http{'s' if certificate else ''}://127.0.0.1:{self.port}"
         self.thread = threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True)
 
     def __enter__(self):

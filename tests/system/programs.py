@@ -41,11 +41,22 @@ def memory_for_some_layers():
     return f"{30 + layer_count(need_model()) * 5 // 3}M"
 
 
+def lacking(why):
+    """What tests/run installs is not there: this test is skipped, and where everything is to be tested it fails. To be raised."""
+    return AssertionError(why) if os.environ.get("LONGHAUL_TEST_ALL") else unittest.SkipTest(why)
+
+
 def need_file(path, why):
     if not path or not pathlib.Path(path).exists():
         print(f"skipped: {why}")
         sys.exit(SKIPPED)
     return str(path)
+
+
+def cpu_seconds(pid):
+    with open(f"/proc/{pid}/stat", encoding="ascii") as line:
+        user, system = line.read().rsplit(")", 1)[1].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
 PORTS_TAKEN = []  # locked files, one for each port, until this process ends

@@ -9,14 +9,14 @@ from raw_http import Connection, request
 
 class Stream:
     """Open from the constructor on. `text` is what has come, `tokens` the same as pairs of text and logprob where these were asked for;
-    `finish_reason` and `error` stay None until they come; `is_done`: with [DONE]; `gaps`: seconds between the events with text."""
+    `finish_reason` and `error` stay None until they come; `id`: the request's; `is_done`: with [DONE]; `gaps`: seconds between the events with text."""
 
     def __init__(self, port, prompt, tokens, timeout=PATIENCE_S, **more):
         body = {"prompt": prompt, "max_tokens": tokens, "temperature": 0, "ignore_eos": True, "stream": True, **more}
         self.text, self.tokens, self.finish_reason, self.error, self.is_done, self.gaps = "", [], None, None, False, []
         self.connection = Connection(port, timeout)
         self.connection.send(request("POST", "/v1/completions", body))
-        self.status = None
+        self.status = self.id = None
         self.pending, self.last = b"", None
 
     def __enter__(self):
@@ -57,6 +57,7 @@ class Stream:
         if "error" in event:
             self.error = event["error"]
             return True
+        self.id = event.get("id", self.id)
         for choice in event["choices"]:
             self.text += choice["text"]
             if choice.get("logprobs"):

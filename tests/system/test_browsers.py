@@ -1,11 +1,14 @@
 """What a page of somebody else's can do, in a browser on the gateway's machine, to a gateway that needs no key: nothing. Neither by DNS rebinding, where
-the browser takes the gateway for the page's own origin, nor across origins. Over the scripted engine (tests/gateway)."""
+the browser takes the gateway for the page's own origin, nor across origins. Over the scripted engine (tests/gateway). And what a page may whose origin is
+named, with the real programs."""
 
+import subprocess
 import sys
 import unittest
 
-from programs import run_tests
-from raw_http import Connection, request
+from fleet import Fleet
+from programs import build_folder, need_model, run_tests
+from raw_http import Connection, ask, chunks, request
 from test_http_raw import Gateway, completion_body
 
 EVIL = (("Origin", "http://evil.example"), ("Referer", "http://evil.example/page"), ("Sec-Fetch-Site", "cross-site"))
@@ -86,6 +89,50 @@ class Origins(Browsers):
             with Connection(self.gateway.port) as connection:
                 connection.send(head.replace(b"application/json", media_type.encode()))
                 self.assertEqual(connection.reply().status, 415, media_type)
+
+
+class NamedOrigins(unittest.TestCase):
+    """longhaul-gateway --cors-origin, as a page at https://chat.example uses it."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.fleet = Fleet(1, ["--cors-origin", "https://chat.example,http://localhost:3000", "--model-name", "smol"]).__enter__()
+        cls.addClassCleanup(cls.fleet.__exit__, None, None, None)
+
+    def ask(self, method, path, body=None, origin="https://chat.example", headers=()):
+        return ask(self.fleet.port, method, path, body, (("Origin", origin), *headers))
+
+    def test_a_preflight_is_answered(self):
+        wants = (("Access-Control-Request-Method", "POST"), ("Access-Control-Request-Headers", "authorization,content-type"))
+        for origin in ("https://chat.example", "http://localhost:3000"):
+            reply = self.ask("OPTIONS", "/v1/chat/completions", origin=origin, headers=wants)
+            self.assertEqual((reply.status, reply.body), (204, b""))
+            self.assertEqual(reply.headers["access-control-allow-origin"], origin)
+            self.assertIn("POST", reply.headers["access-control-allow-methods"])
+            self.assertIn("authorization", reply.headers["access-control-allow-headers"].lower())
+
+    def test_answers_streams_and_errors_may_be_read(self):
+        chat = {"model": "smol", "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 2}
+        for body, status in ((chat, 200), ({**chat, "stream": True}, 200), ({**chat, "temperature": 9}, 400)):
+            reply = self.ask("POST", "/v1/chat/completions", body)
+            self.assertEqual((reply.status, reply.headers["access-control-allow-origin"]), (status, "https://chat.example"))
+            self.assertIn("origin", reply.headers["vary"].lower())
+            if body.get("stream"):
+                self.assertTrue(chunks(reply.body))
+        self.assertEqual(self.ask("GET", "/v1/models").headers["access-control-allow-origin"], "https://chat.example")
+
+    def test_others_may_not(self):
+        for origin in ("https://chat.example.evil.example", "http://chat.example", "https://chat.example:8443", "null"):
+            for method, headers in (("GET", ()), ("OPTIONS", (("Access-Control-Request-Method", "GET"),))):
+                reply = self.ask(method, "/v1/models", origin=origin, headers=headers)
+                self.assertNotIn("access-control-allow-origin", reply.headers)
+                self.assertIn("origin", reply.headers["vary"].lower())
+
+    def test_what_is_no_origin_is_refused_at_the_start(self):
+        for origin in ("chat.example", "https://chat.example/", "*"):
+            started = subprocess.run([build_folder() / "longhaul-gateway", "--model", need_model(), "--cors-origin", origin], capture_output=True, text=True, timeout=60)
+            self.assertNotEqual(started.returncode, 0)
+            self.assertIn("is no origin", started.stderr + started.stdout)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 containers are cut off; with LONGHAUL_TEST_THOROUGH=1 (tests/run --thorough), which takes minutes, also while they are stopped, killed, paused
 and replaced, and with emulated links. Skipped where no Docker engine answers, or there is no docker-compose."""
 
+import json
 import os
 import pathlib
 import sys
@@ -9,20 +10,27 @@ import threading
 import time
 import unittest
 import urllib.error
+import urllib.request
 
 import compose_project
 import containers
 from compose_project import SITES, Project
 from containers import docker
 from fleet import Fleet
-from programs import run_tests, wait_until
+from programs import free_port, lacking, run_tests, wait_until
 from stream import Stream
-from test_link_emulator import LATE_MS, Ping, bench_sites, payload_mbit
+from test_link_emulator import Ping, bench_sites, payload_mbit
+from test_metrics import tool
 
 PROMPT = "The longest bridge"
 TOKENS = 24
 LONG = 160
 LINK_MBIT, LINK_DELAY_MS = 50, 10
+FIRST_TOKEN_S_MAX, SEEN_S_MAX, HEALED_S_MAX = 30, 3, 10
+# A link's round trip may be later by a millisecond, its rate is met within a twentieth: the best of so many, since neighbours take processors.
+LATE_MS, RATE_SHARE, TRIES = 1, 0.05, 5
+# What is left of a link's rate beside the headers of Ethernet, IP and TCP.
+PAYLOAD_SHARE = 0.965
 
 takes_a_minute = unittest.skipUnless(os.environ.get("LONGHAUL_TEST_THOROUGH"), "LONGHAUL_TEST_THOROUGH is not set")
 
@@ -72,7 +80,7 @@ class Compose(unittest.TestCase):
         cls.project.wait_whole()
         with Stream(cls.project.port, PROMPT, TOKENS) as stream:
             stream.read(1)
-            print(f"    first token after {time.monotonic() - began:.1f} s with the image there")
+            cls.first_token_s = time.monotonic() - began
             stream.finish()
         with Fleet(workers=1) as fleet:
             fleet.wait_ready()
@@ -89,6 +97,10 @@ class Compose(unittest.TestCase):
         self.assertIsNone(stream.error)
         self.assertTrue(stream.is_done)
         self.assertEqual(stream.tokens, self.expected)
+
+    def test_the_first_token_comes_soon(self):
+        print(f"    first token after {self.first_token_s:.1f} s with the image there")
+        self.assertLess(self.first_token_s, FIRST_TOKEN_S_MAX)
 
     def test_answers_are_those_of_one_process(self):
         with self.stream() as stream:
@@ -132,12 +144,42 @@ class Compose(unittest.TestCase):
             docker("network", "disconnect", network, container)
             cut = time.monotonic()
             wait_until(lambda: "attic-1" not in self.project.workers(), "the gateway knows that attic is gone")
-            print(f"    seen after {time.monotonic() - cut:.1f} s")
+            seen_s = time.monotonic() - cut
             self.assert_unharmed(stream.finish())
-        docker("network", "connect", network, container)
+        # Compose gives the service a name there, which "connect" alone does not.
+        docker("network", "connect", "--alias", "attic", network, container)
         back = time.monotonic()
         self.project.wait_whole()
-        print(f"    healed after {time.monotonic() - back:.1f} s")
+        healed_s = time.monotonic() - back
+        print(f"    seen after {seen_s:.1f} s, healed after {healed_s:.1f} s")
+        self.assertLess(seen_s, SEEN_S_MAX)
+        self.assertLess(healed_s, HEALED_S_MAX)
+
+    def prometheus_says(self, path):
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.project.settings['PROMETHEUS_PORT']}/api/v1/{path}", timeout=10) as answer:
+                return json.load(answer)["data"]
+        except OSError:
+            return {}
+
+    def test_prometheus_scrapes_every_site(self):
+        """Profile observability with Debian's Prometheus in the place of the makers' image. There is no Grafana."""
+        program = tool("prometheus")
+        if not program:
+            raise lacking("prometheus is not there: tests/run fetches Debian's")
+        image = f"{self.project.name}-prometheus"
+        containers.import_program(image, program, 'ENTRYPOINT ["/usr/bin/prometheus"]', "USER 65534", folders=["prometheus"])
+        self.addCleanup(docker, "rmi", "--force", image)
+        self.project.settings |= {"PROMETHEUS_IMAGE": image, "PROMETHEUS_PORT": str(free_port())}
+        self.project.up("prometheus", profiles=["observability"])
+        self.addCleanup(self.project.compose, "--profile", "observability", "rm", "--stop", "--force", "prometheus")
+
+        def healthy():
+            targets = self.prometheus_says("targets").get("activeTargets", [])
+            return sorted(target["labels"].get("service", "gateway") for target in targets if target["health"] == "up")
+        wait_until(lambda: healthy() == sorted(["gateway", *SITES]), "gateway and sites are scraped")
+        rules = self.prometheus_says("rules")["groups"]
+        self.assertIn("LonghaulNoChain", [rule["name"] for group in rules for rule in group["rules"]])
 
     def replace(self, service, load):
         before, answered = self.project.container(service), len(load.answers)
@@ -152,9 +194,14 @@ class Compose(unittest.TestCase):
         self.assertEqual(load.failures, [])
         self.assertEqual(len(set(load.answers)), 1)
 
+    def test_a_container_is_replaced_under_load(self):
+        """Whoever takes a container's place is who that one was."""
+        with Load(self.project) as load:
+            self.replace("office", load)
+        self.assert_none_failed("office", load)
+
     @takes_a_minute
     def test_every_container_is_replaced_under_load(self):
-        """Whoever takes a container's place is who that one was."""
         with Load(self.project) as load:
             for site in SITES:
                 self.replace(site, load)
@@ -184,11 +231,10 @@ class Compose(unittest.TestCase):
             ping = Ping(self.project, "home", "office")
             self.addCleanup(ping.socket.close)
             found_ms = min(ping.milliseconds() for _ in range(15))
-            carried = payload_mbit(self.project, "home", "office", 1)
-            print(f"    round trip {found_ms:.2f} of {2 * LINK_DELAY_MS} ms, {carried / 0.965:.1f} of {LINK_MBIT} Mbit/s")
-            self.assertTrue(2 * LINK_DELAY_MS - 0.5 < found_ms < 2 * LINK_DELAY_MS + LATE_MS, found_ms)
-            # Busy neighbours take from what is carried, never from what it is bounded by.
-            self.assertTrue(LINK_MBIT * 0.4 < carried < LINK_MBIT * 1.05, carried)
+            rates = [payload_mbit(self.project, "home", "office", 1) / PAYLOAD_SHARE for _ in range(TRIES)]
+            print(f"    round trip {found_ms:.2f} of {2 * LINK_DELAY_MS} ms, {', '.join(f'{rate:.1f}' for rate in rates)} of {LINK_MBIT} Mbit/s")
+            self.assertTrue(2 * LINK_DELAY_MS <= found_ms < 2 * LINK_DELAY_MS + LATE_MS, found_ms)
+            self.assertLess(abs(max(rates) / LINK_MBIT - 1), RATE_SHARE)
             with self.stream() as stream:
                 self.assert_unharmed(stream.finish())
             # A worker that starts anew has its line again.

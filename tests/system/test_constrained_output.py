@@ -1,6 +1,7 @@
 """Answers that must have a form, by the official `openai` client against a gateway and its workers: every finished answer has it, at a temperature at
 which nothing would have it by chance, and what cannot be followed is a 400 with its place. Random schemas and regular expressions: 16 of each (4 under the
-sanitizers), with LONGHAUL_TEST_THOROUGH=1 (tests/run --thorough) 1,000 and 200, and the grammars of tests/truth/test_gbnf.py, four times each."""
+sanitizers), with LONGHAUL_TEST_THOROUGH=1 (tests/run --thorough) 1,000 and 200, the grammars of tests/truth/test_gbnf.py a dozen times each, and 200 schemas with
+Gemma."""
 import concurrent.futures
 import enum
 import json
@@ -10,10 +11,13 @@ import random
 import re
 import subprocess
 import sys
+import threading
 import unittest
 
+from default_model import gemma_model
 from fleet import Fleet
-from programs import IS_QUICK, PATIENCE_S, run_tests
+from programs import IS_QUICK, PATIENCE_S, cpu_seconds, need_file, run_tests
+from raw_http import ask
 
 try:
     import jsonschema
@@ -26,6 +30,7 @@ except ImportError as missing:
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "truth"))
 
 import test_gbnf  # noqa: E402
+from test_gbnf import llguidance  # noqa: E402
 from random_schemas import RandomSchemas  # noqa: E402
 from test_regex import is_ours, random_pattern  # noqa: E402
 
@@ -52,6 +57,23 @@ class Person(pydantic.BaseModel):
     colour: Colour
     tags: list[Colour] = pydantic.Field(max_length=3)
     address: Address | None
+
+
+def check_random_schemas(test, client, count):
+    """Answers, many at once: those that are finished are what a random schema says, its formats, too."""
+    def finished(seed):
+        schema, _ = RandomSchemas(seed).whole()
+        choice = client.completions.create(model=MODEL, prompt="A person, as JSON: ", temperature=1.5, max_tokens=150, seed=seed, extra_body={"guided_json": schema}).choices[0]
+        if choice.finish_reason == "stop":
+            validator = jsonschema.Draft202012Validator(schema, format_checker=jsonschema.Draft202012Validator.FORMAT_CHECKER)
+            problems = [problem.message for problem in validator.iter_errors(json.loads(choice.text))]
+            test.assertEqual(problems, [], f"seed {seed}: {choice.text} is no answer to {json.dumps(schema)}")
+        return choice.finish_reason == "stop"
+
+    with concurrent.futures.ThreadPoolExecutor(16) as pool:
+        whole = sum(pool.map(finished, range(count)))
+    print(f"{count} schemas, {whole} answers finished")
+    test.assertGreater(whole, count / 2)
 
 
 class ConstrainedOutput(unittest.TestCase):
@@ -122,48 +144,48 @@ class ConstrainedOutput(unittest.TestCase):
         self.assertTrue(message.tool_calls or isinstance(message.parsed, Address))
 
     def test_answers_to_random_schemas_validate(self):
-        def finished(seed):
-            schema, _ = RandomSchemas(seed).whole()
-            choice = self.chat(extra_body={"guided_json": schema}, seed=seed, max_tokens=150).choices[0]
-            if choice.finish_reason == "stop":
-                jsonschema.validate(json.loads(choice.message.content), schema, jsonschema.Draft202012Validator)
-            return choice.finish_reason == "stop"
-
-        with concurrent.futures.ThreadPoolExecutor(16) as pool:
-            whole = sum(pool.map(finished, range(SCHEMAS)))
-        print(f"{SCHEMAS} schemas, {whole} answers finished")
-        self.assertGreater(whole, SCHEMAS / 2)
+        check_random_schemas(self, self.client, SCHEMAS)
 
     def test_answers_to_random_regexes_match(self):
         def matched(seed):
+            """Whether the answer was finished, and whether it was compared."""
             pattern = random_pattern(random.Random(seed), 3)
             choice = self.chat(extra_body={"guided_regex": pattern}, seed=seed, max_tokens=60).choices[0]
-            text = choice.message.content
-            if choice.finish_reason == "stop" and is_ours(text):
+            text, is_finished = choice.message.content, choice.finish_reason == "stop"
+            if is_finished and is_ours(text):
                 self.assertTrue(re.fullmatch(pattern, text), (pattern, text))
-            return choice.finish_reason == "stop"
+            return is_finished, is_finished and is_ours(text)
 
         with concurrent.futures.ThreadPoolExecutor(16) as pool:
-            whole = sum(pool.map(matched, range(REGEXES)))
-        print(f"{REGEXES} regexes, {whole} answers finished")
+            whole, compared = map(sum, zip(*pool.map(matched, range(REGEXES))))
+        print(f"{REGEXES} regexes, {whole} answers finished, {compared} compared: others have characters that Python takes for other ones")
         self.assertGreater(whole, REGEXES / 2)
+        self.assertGreater(compared, REGEXES / 3)
 
     def test_grammars_that_people_share(self):
+        """By our own matcher, which tests/truth/test_gbnf.py judges, and by llguidance."""
         if not IS_THOROUGH and not list(test_gbnf.CACHE.glob("*.gbnf")):
             self.skipTest("tests/truth/test_gbnf.py has not fetched them")
         if not list(test_gbnf.CACHE.glob("*.gbnf")):
             test_gbnf.fetch()
         lines = []
         for path in sorted(test_gbnf.CACHE.glob("*.gbnf")):
-            for seed in range(4 if IS_THOROUGH else 1):
+            for seed in range(12 if IS_THOROUGH else 1):
                 choice = self.chat(extra_body={"guided_grammar": path.read_text()}, seed=seed, max_tokens=200 if IS_THOROUGH else 100).choices[0]
                 if choice.finish_reason == "stop":
-                    lines.append((path.name, path.read_bytes(), choice.message.content.encode()))
-        data = "".join(f"g {grammar.hex()}\nt {text.hex()}\n" for _, grammar, text in lines)
+                    lines.append((path, choice.message.content))
+        data = "".join(f"g {path.read_bytes().hex()}\nt {text.encode().hex()}\n" for path, text in lines)
         answers = subprocess.run([test_gbnf.TOOL], input=data, capture_output=True, text=True, check=True).stdout.split()
         self.assertTrue(lines)
-        self.assertEqual(answers, ["ok", "1"] * len(lines), [(name, text) for name, _, text in lines])
-        print(f"{len(lines)} answers to shared grammars finished")
+        self.assertEqual(answers, ["ok", "1"] * len(lines), lines)
+        judged = 0
+        for path, text in lines:
+            if "json" in path.name:
+                json.loads(text)
+            if llguidance and path.name not in test_gbnf.TAKEN_OTHERWISE:
+                self.assertTrue(test_gbnf.is_accepted(path.read_text(), text), (path.name, text))
+                judged += 1
+        print(f"{len(lines)} answers to shared grammars finished, {judged} of them judged by llguidance")
 
     def test_any_object_is_one(self):
         choice = self.chat(response_format={"type": "json_object"}, max_tokens=200).choices[0]
@@ -177,6 +199,22 @@ class ConstrainedOutput(unittest.TestCase):
         self.assertTrue(re.fullmatch(r"[ab]{2,5}!", self.guided(guided_grammar='root ::= [ab]{2,5} "!"')))
         self.assertLess(json.loads(self.guided(guided_json={"type": "integer", "minimum": 3, "maximum": 99})), 100)
         self.assertIn(self.guided(structured_outputs={"choice": ["x", "y"]}), ("x", "y"))
+
+    def test_tags_stand_in_free_text(self):
+        """A word that a model writes soon is the trigger: what follows it is what the schema says, wherever it stands."""
+        colour = {"type": "object", "properties": {"colour": {"enum": ["red", "green"]}}, "required": ["colour"], "additionalProperties": False}
+        structures = {"structures": [{"begin": " the ", "schema": colour, "end": "!"}], "triggers": [" the"]}
+        tags = [{"begin": " the ", "content": {"type": "json_schema", "json_schema": colour}, "end": "!"}]
+        spellings = ({"response_format": {"type": "structural_tag", **structures}}, {"extra_body": {"structural_tag": structures}},
+                     {"extra_body": {"structured_outputs": {"structural_tag": json.dumps(structures)}}},
+                     {"response_format": {"type": "structural_tag", "format": {"type": "triggered_tags", "triggers": [" the"], "tags": tags}}})
+        answers = [self.chat(max_tokens=120, seed=3, temperature=0.5, **spelling).choices[0] for spelling in spellings]
+        text = answers[0].message.content
+        self.assertEqual([answer.message.content for answer in answers], [text] * len(answers))
+        behind = text.split(" the")[1:]
+        self.assertGreater(len(behind), 1)
+        for part in behind[:-1] if answers[0].finish_reason == "length" else behind:
+            jsonschema.validate(json.loads(part[:part.index("!")]), colour)
 
     def test_a_stop_string_cuts_an_answer(self):
         form = {"guided_regex": "[a-c]{40}"}
@@ -205,6 +243,74 @@ class ConstrainedOutput(unittest.TestCase):
             with self.assertRaises(openai.BadRequestError) as raised:
                 self.guided(**fields)
             self.assertEqual(raised.exception.param, next(iter(fields)))
+
+
+    def measure(self, path, body):
+        """(status, seconds of the gateway's processors, whether it answered others meanwhile)"""
+        ended, lively = threading.Event(), []
+
+        def look():
+            while not ended.is_set():
+                lively.append(self.fleet.get("/livez")[0] == 200)
+                ended.wait(0.05)
+
+        looking = threading.Thread(target=look)
+        begun = cpu_seconds(self.fleet.gateway.pid)
+        looking.start()
+        reply = ask(self.fleet.port, "POST", path, {"model": MODEL, "max_tokens": 1, "messages": ASK, **body})
+        ended.set()
+        looking.join()
+        return reply, cpu_seconds(self.fleet.gateway.pid) - begun, all(lively)
+
+    def test_what_would_take_long_to_compile_is_answered_at_once(self):
+        """Each within a second of the gateway's processors, which is what it has from the clock, too, where it need not share them."""
+        words = ["".join(random.Random(seed).choices("abcdefgh", k=100)) for seed in range(10000)]
+        futile = [{"type": "object", "properties": {"a": {"type": "string", "maxLength": 40, "allOf": [{"pattern": "^(a|b)*a(a|b){8}$"}, {"pattern": f"^[ab]{{{i + 5},}}c$"}]}}}
+                  for i in range(256)]
+        deep = '{"properties": {"a": ' * 500 + "{}" + "}}" * 500  # 1,000 values inside one another
+        tags = {"type": "structural_tag", "structures": [{"begin": "<f>", "schema": schema, "end": "</f>"} for schema in futile], "triggers": ["<f>"]}
+        cases = {
+            "a schema of 1 MB": (400, {"guided_json": {"properties": {word: {"type": "string"} for word in words}}}),
+            "a schema of 1 MB, as text": (400, {"guided_json": json.dumps({"enum": words})}),
+            "1,000 deep, as text": (400, {"guided_json": deep}),
+            "an expression of 1 MB": (400, {"guided_regex": "(ab|c)*d" * 125000}),
+            "a large repetition": (400, {"guided_regex": "a{1,1000000000}"}),
+            "a grammar of 1 MB": (400, {"guided_grammar": "root ::= " + " | ".join(f'"{word}"' for word in words)}),
+            "a grammar's large repetition": (400, {"guided_grammar": 'root ::= "a"{1,1000000000}'}),
+            "a choice of 1 MB": (400, {"guided_choice": words}),
+            "64 tools": (400, {"tools": [self.tool(f"f{i}", schema, strict=True) for i, schema in enumerate(futile[:64])], "tool_choice": "required"}),
+            "256 structures": (400, {"response_format": tags}),
+        }
+        for name, (status, body) in cases.items():
+            with self.subTest(name):
+                reply, seconds, is_lively = self.measure("/v1/chat/completions", body)
+                print(f"{name}: {reply.status} after {seconds:.2f} s of processors; {reply.error()['message'][:120] if reply.status != 200 else ''}")
+                self.assertEqual(reply.status, status)
+                self.assertTrue(is_lively)
+                self.assertLess(seconds, 1)
+
+
+    def test_an_answer_that_can_be_read_in_too_many_ways_ends_with_an_error(self):
+        """Words of words of words: the more of them, the more ways there are to read what follows."""
+        grammar = {"guided_grammar": 'root ::= e\ne ::= t ("+" e)?\nt ::= [a-z]+ t? | [a-z] e?'}
+        with self.assertRaises(openai.BadRequestError) as raised:
+            self.chat(max_tokens=300, extra_body=grammar)
+        self.assertIn("in too many ways", str(raised.exception))
+        with self.assertRaises(openai.APIError) as raised:
+            for _ in self.chat(max_tokens=300, stream=True, extra_body=grammar):
+                pass
+        self.assertIn("in too many ways", str(raised.exception))
+
+
+class AnotherVocabulary(unittest.TestCase):
+    """Gemma 3: 262,144 tokens, made by SentencePiece."""
+
+    def test_answers_to_random_schemas_validate(self):
+        if not IS_THOROUGH:
+            self.skipTest("takes minutes: LONGHAUL_TEST_THOROUGH=1")
+        model = need_file(gemma_model(), "no Gemma: LONGHAUL_TEST_GEMMA names no file")
+        with Fleet(2, ["--model-name", MODEL], model=model) as fleet:
+            check_random_schemas(self, openai.OpenAI(base_url=fleet.url + "/v1", api_key="none", max_retries=0, timeout=PATIENCE_S), 200)
 
 
 class BrokenChains(unittest.TestCase):

@@ -10,9 +10,12 @@ import tempfile
 import unittest
 import urllib.request
 
+import certificates
 import containers
 from fleet import Fleet
+from model_hub import Hub
 from programs import need_model, run_tests, wait_until
+from test_pull import make_model
 
 REQUEST = {"prompt": "The longest bridge", "max_tokens": 24, "temperature": 0, "logprobs": 1}
 SIZE_BYTES_MAX = 30 << 20
@@ -51,6 +54,37 @@ class Image(unittest.TestCase):
             archive = containers.docker("cp", f"{network.run('idle', 'longhaul-worker', '--help')}:/usr/share/doc", "-").stdout
         for package in ("longhaul", "libssl3", "libnghttp2-14", "libc6"):
             self.assertIn(f"doc/{package}/copyright", archive)
+
+    def pull_over_tls(self, folder, *flags):
+        """As a container that calls this machine `hub`."""
+        certificates.make_ca(folder)
+        certificates.issue_server(folder, "hub", host="hub")
+        with Hub(certificate=folder / "hub.crt", key=folder / "hub.key") as hub:
+            hub.add("tiny.gguf", make_model(folder / "tiny.gguf"))
+            return containers.docker("run", "--rm", "--network", "host", "--add-host", "hub:127.0.0.1", *containers.HARDENED, "--tmpfs", "/models:uid=10001",
+                                     *flags, self.image, "longhaul-gateway", "pull", f"https://hub:{hub.port}/tiny.gguf", "--output", "/models/", "--tries",
+                                     1, check=False)
+
+    def test_names_and_certificates_of_others_are_checked(self):
+        """A hub whose CA is among those that the image believes, and the same one as the image is."""
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            done = self.pull_over_tls(folder, "--volume", f"{folder}/ca.crt:/etc/ssl/certs/ca-certificates.crt:ro")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn('"event":"done"', done.stdout.replace(" ", ""))
+            done = self.pull_over_tls(folder)
+            self.assertEqual(done.returncode, 1)
+            self.assertRegex(done.stderr, "certificate")
+        self.assertGreater(self.bundle().count("BEGIN CERTIFICATE"), 100)
+
+    def bundle(self):
+        """The public CAs that it believes."""
+        container = containers.docker("create", self.image).stdout.strip()
+        try:
+            archive = containers.docker_bytes("cp", f"{container}:/etc/ssl/certs/ca-certificates.crt", "-")
+        finally:
+            containers.docker("rm", container)
+        return archive.decode(errors="replace")
 
     def test_its_programs_answer_as_those_of_this_machine(self):
         with containers.Network() as network:

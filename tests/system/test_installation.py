@@ -11,7 +11,7 @@ import tempfile
 import time
 import unittest
 
-from programs import PATIENCE_S, build_folder, run_tests
+from programs import PATIENCE_S, build_folder, lacking, run_tests
 
 PROGRAMS = ("gateway", "worker", "link")
 
@@ -46,11 +46,14 @@ class Installed(Folder):
 
     def test_manual_pages_are_clean(self):
         if not shutil.which("mandoc"):
-            self.skipTest("mandoc is not installed")
-        for program in PROGRAMS:
-            page = f"{self.folder}/share/man/man1/longhaul-{program}.1"
+            raise lacking("mandoc is not installed")
+        pages = sorted(pathlib.Path(self.folder, "share", "man").rglob("*.[1-9]"))
+        self.assertEqual([page.name for page in pages if page.suffix == ".8"], ["longhaul-worker-service.8"])
+        for page in pages:
             lint = subprocess.run(["mandoc", "-T", "lint", "-W", "warning", page], capture_output=True, text=True)
             self.assertEqual((lint.returncode, lint.stdout), (0, ""))
+        for program in PROGRAMS:
+            page = f"{self.folder}/share/man/man1/longhaul-{program}.1"
             text = subprocess.run(["mandoc", "-T", "ascii", page], check=True, capture_output=True, text=True).stdout
             help_text = subprocess.run([f"{self.folder}/bin/longhaul-{program}", *(["uplink"] if program == "link" else []), "--help"],
                                        check=True, capture_output=True, text=True).stdout

@@ -196,6 +196,28 @@ class Life(Joined):
         worker.says("the gateway has revoked this worker's certificate").end()
         worker.start(*self.line("--name", "office-1")).is_registered()
 
+    def test_a_backup_brings_the_fleet_back(self):
+        """Copied while it runs. Who has joined before goes on, who has joined since joins again."""
+        self.start_fleet()
+        early = self.worker("early").start(*self.line("--name", "early")).is_registered()
+        self.wait_ready()
+        text = self.answer().text
+        backup = self.folder / "backup"
+        shutil.copytree(self.fleet.state, backup)
+        late = self.worker("late").start(*self.line("--name", "late")).is_registered()
+        self.fleet.gateway.kill()
+        self.fleet.stop()
+        shutil.rmtree(self.fleet.state)
+        shutil.copytree(backup, self.fleet.state)
+        self.fleet.start()
+        late.says("the gateway has revoked this worker's certificate").end()
+        self.wait_ready()
+        self.assertEqual(self.answer().text, text)
+        self.assertRegex(self.fleet.run("members"), r"(?m)^early +office +good ")
+        late.start(*self.line("--name", "late")).is_registered()
+        self.assertRegex(self.fleet.run("members"), r"(?m)^late +office +good ")
+        self.assertTrue(early.program.is_running())
+
 
 class Relay:
     """Between a worker and the gateway, and all that it takes to stop a joining where a test wants it. holds: nothing comes back once the request

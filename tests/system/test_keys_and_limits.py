@@ -164,7 +164,13 @@ class Limits(KeyedTest):
 
     def lines(self):
         return (key_line("alice", "key-a") + key_line("slow", "key-s", "requests-per-minute=60", "concurrent-requests=0") +
-                key_line("short", "key-t", "tokens-per-minute=600") + key_line("root", "key-r", "admin", "concurrent-requests=0"))
+                key_line("short", "key-t", "tokens-per-minute=600") + key_line("root", "key-r", "admin", "concurrent-requests=0") +
+                key_line("one", "key-1", "concurrent-requests=1"))
+
+    def test_one_after_the_other_is_one_at_a_time(self):
+        """Who has an answer's end may ask again at once."""
+        for number in range(200):
+            self.assertEqual(self.complete(key="key-1", stream=number % 2 == 0).status, 200, number)
 
     def test_requests_in_a_minute(self):
         start = time.monotonic()

@@ -82,7 +82,7 @@ class Places(unittest.TestCase):
 
 
 # Of the step format, as the programs have it.
-PROTOCOL = int(re.search(r"LH_STEP_PROTOCOL_VERSION (\d+)u", (pathlib.Path(__file__).parents[2] / "common" / "protocol" / "step.h").read_text())[1])
+PROTOCOL = int(re.search(r"LH_STEP_PROTOCOL_VERSION +(\d+)u", (pathlib.Path(__file__).parents[2] / "common" / "protocol" / "step.h").read_text())[1])
 
 
 def manifest(epoch, step):

@@ -1,6 +1,7 @@
 """GET /metrics of a gateway and its workers: clean for promtool, right in its figures, all of it in the operator's table; and each query of the
 dashboard and each alert is answered by a real Prometheus that scrapes them."""
 
+import ctypes
 import json
 import os
 import pathlib
@@ -9,13 +10,14 @@ import shutil
 import socket
 import subprocess
 import sys
+import time
 import unittest
 import urllib.error
 import urllib.parse
 import urllib.request
 
 from fleet import Fleet
-from programs import PATIENCE_S, Program, free_port, run_tests, wait_until
+from programs import PATIENCE_S, Program, free_port, lacking, run_tests, wait_until
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 OBSERVABILITY = ROOT / "deploy" / "observability"
@@ -32,7 +34,7 @@ def tool(name):
 def promtool(*words, stdin=None, cwd=None):
     program = tool("promtool")
     if not program:
-        raise unittest.SkipTest("promtool is not there: tests/run fetches Debian's prometheus")
+        raise lacking("promtool is not there: tests/run fetches Debian's prometheus")
     return subprocess.run([program, *words], input=stdin, capture_output=True, text=True, cwd=cwd, timeout=PATIENCE_S)
 
 
@@ -40,9 +42,9 @@ def metrics_port(program):
     return int(wait_until(lambda: re.search(r"metrics_port=(\d+)", program.log_text()), f"{program.name} has a metrics port")[1])
 
 
-def fetch(port, path="/metrics"):
+def fetch(port, path="/metrics", timeout=PATIENCE_S):
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=PATIENCE_S) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=timeout) as answer:
             return answer.status, answer.read().decode(), answer.headers
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode(), error.headers
@@ -69,6 +71,27 @@ def post(fleet, body):
 
 def ask(fleet, tokens, **more):
     return post(fleet, {"messages": [{"role": "user", "content": "Tell me of the sea."}], "max_tokens": tokens, "temperature": 0, **more})
+
+
+class HeldThread:
+    """One thread of a process stands still meanwhile, and the others go on."""
+
+    ATTACH, DETACH, WALL = 16, 17, 0x40000000
+
+    def __init__(self, thread):
+        self.thread = thread
+        self.libc = ctypes.CDLL(None, use_errno=True)
+
+    def ptrace(self, what):
+        if self.libc.ptrace(what, self.thread, None, None) != 0:
+            raise OSError(ctypes.get_errno(), "ptrace")
+
+    def __enter__(self):
+        self.ptrace(self.ATTACH)
+        os.waitpid(self.thread, self.WALL)
+
+    def __exit__(self, *_):
+        self.ptrace(self.DETACH)
 
 
 class Metrics(unittest.TestCase):
@@ -131,12 +154,13 @@ class Metrics(unittest.TestCase):
         self.await_figure("longhaul_requests_running", 0)
 
     def test_chain_hops_and_workers_are_told(self):
-        self.await_figure('longhaul_chain_ready{chain="main"}', 1)
-        figures = self.await_figure("longhaul_workers", 2)
-        self.assertEqual(figures['longhaul_gateway_state{state="ready"}'], 1)
+        told = {'longhaul_chain_ready{chain="main"}': 1, "longhaul_workers": 2, 'longhaul_gateway_state{state="ready"}': 1,
+                'longhaul_hop_wire_info{chain="main",from="worker-1",to="worker-2",wire="f32"}': 1}
         for here, there in (("gateway", "worker-1"), ("worker-1", "worker-2"), ("worker-2", "gateway")):
-            self.assertEqual(figures[f'longhaul_hop_up{{chain="main",from="{here}",to="{there}"}}'], 1)
-        self.assertEqual(figures['longhaul_hop_wire_info{chain="main",from="worker-1",to="worker-2",wire="f32"}'], 1)
+            told[f'longhaul_hop_up{{chain="main",from="{here}",to="{there}"}}'] = 1
+        # All in one scrape: the state is that of the moment and the others' is of a second ago, and a chain that has just been built
+        # anew (after the engine was held) is told by the one before the others.
+        wait_until(lambda: told.items() <= self.gateway().items(), f"one scrape tells {told}")
         ask(self.fleet, 4)
         wait_until(lambda: samples(fetch(self.worker_ports[0])[1])["longhaul_stage_compute_seconds_total"] > 0, "the worker counts its work")
 
@@ -147,6 +171,28 @@ class Metrics(unittest.TestCase):
         self.assertEqual(fetch(self.worker_ports[0], "/livez")[0], 200)
         self.assertEqual(fetch(self.gateway_port, "/fleet")[0], 404)
 
+    def test_a_scrape_waits_for_no_thread_of_the_engine(self):
+        """The engine's thread is the one with which the figures of the fleet stand still: they are told once a second otherwise."""
+        told, held = "longhaul_fleet_snapshot_timestamp_seconds", []
+        for thread in sorted(int(name) for name in os.listdir(f"/proc/{self.fleet.gateway.process.pid}/task")):
+            try:
+                with HeldThread(thread):
+                    before = samples(fetch(self.gateway_port, timeout=3)[1])[told]
+                    time.sleep(2.5)
+                    began = time.monotonic()
+                    after = samples(fetch(self.gateway_port, timeout=3)[1])[told]
+                    took_s = time.monotonic() - began
+            except PermissionError:
+                self.skipTest("nobody may hold a thread here: run as root, with CAP_SYS_PTRACE")
+            except OSError:
+                continue  # no answer in time: the port's own thread
+            if before == after:
+                held.append(thread)
+                print(f"    a scrape took {took_s * 1000:.1f} ms while the engine was held")
+                break
+        self.assertEqual(len(held), 1)
+        self.await_figure("longhaul_workers", 2)
+
     def test_the_operators_table_has_each_metric(self):
         table = dict(re.findall(r"^\| `(\w+)` \| (counter|gauge|histogram) \|", (ROOT / "docs" / "OPERATING.md").read_text(), re.M))
         told = dict(families(fetch(self.gateway_port)[1]) + families(fetch(self.worker_ports[0])[1]))
@@ -156,7 +202,7 @@ class Metrics(unittest.TestCase):
     def test_prometheus_answers_every_query(self):
         program = tool("prometheus")
         if not program:
-            self.skipTest("prometheus is not there: tests/run fetches Debian's")
+            raise lacking("prometheus is not there: tests/run fetches Debian's")
         port = free_port()
         folder = pathlib.Path(self.fleet.folder)
         settings, found = re.subn(r"dns_sd_configs:.*?port: 7103", "static_configs:\n      - targets: [{}]".format(

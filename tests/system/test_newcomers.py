@@ -3,12 +3,11 @@ whom, where and why is said on the gateway, on the worker before and in /fleet; 
 
 import re
 import sys
-import threading
 import unittest
 
+from load import Load
 from programs import free_port, memory_for_some_layers, run_tests, slowness, wait_until
 from secure_fleet import HOME, SecureFleet
-from stream import Stream
 
 PROMPT = "Once upon a time there was a lighthouse keeper who"
 TOKENS = 24
@@ -16,46 +15,11 @@ TOKENS = 24
 PAUSE_S = 0.2 * slowness()
 
 
-class Load(threading.Thread):
-    """One stream after another, all of them with the same text. `problems`: what else came."""
-
-    def __init__(self, fleet):
-        super().__init__()
-        self.fleet, self.expected, self.problems, self.pauses, self.answers = fleet, None, [], [], 0
-        self.is_over = threading.Event()
-
-    def run(self):
-        while not self.is_over.is_set():
-            try:
-                with Stream(self.fleet.port, PROMPT, TOKENS) as stream:
-                    stream.finish()
-            except (AssertionError, OSError) as problem:
-                self.problems.append(str(problem))
-                continue
-            self.expected = self.expected or stream.text
-            if stream.error or not stream.is_done or stream.text != self.expected:
-                self.problems.append(f"{stream.error}, done: {stream.is_done}, text: {stream.text!r}")
-            self.answers += 1
-            self.pauses += stream.gaps
-
-    def since(self):
-        """The longest pause between two tokens since this was last asked, over some answers."""
-        begin, answers = len(self.pauses), self.answers
-        wait_until(lambda: self.answers >= answers + 5 or self.problems, "more answers")
-        return max(self.pauses[begin:])
-
-    def end(self):
-        self.is_over.set()
-        self.join()
-
-
 class Newcomers(unittest.TestCase):
     def setUp(self):
         self.fleet = SecureFleet(2).__enter__()
         self.addCleanup(self.leave_fleet)
-        self.load = Load(self.fleet)
-        self.load.start()
-        self.addCleanup(self.load.end)
+        self.load = self.enterContext(Load(self.fleet, PROMPT, TOKENS))
         self.usual_pause = self.load.since()
 
     def leave_fleet(self):

@@ -16,7 +16,7 @@ import urllib.request
 
 from api_keys import key_line, write_private
 from fleet import Fleet
-from programs import is_sanitized, run_tests, wait_until
+from programs import cpu_seconds, is_sanitized, run_tests, wait_until
 from raw_http import request
 from stream import Stream
 
@@ -37,12 +37,6 @@ MEMORY_GROWTH = 32 << 20
 def percentile(values, share):
     values = sorted(values)
     return values[min(len(values) - 1, math.ceil(len(values) * share) - 1)]
-
-
-def cpu_seconds(pid):
-    with open(f"/proc/{pid}/stat", encoding="ascii") as line:
-        user, system = line.read().rsplit(")", 1)[1].split()[11:13]
-    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
 class Answer:

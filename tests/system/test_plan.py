@@ -26,6 +26,27 @@ class PlanTest(unittest.TestCase):
         lines = page.split("\n\n")[0].splitlines()[2:]
         return {line.split()[0]: line.split()[2] for line in lines}
 
+    def test_no_stage_has_more_layers_than_keys_and_values_have_room(self):
+        fleet = json.loads(FLEET.read_text())
+        fleet["model"]["kv"] = {"position_bytes": 8192, "heads": 8, "positions": 4096}
+        for machine in fleet["machines"]:
+            machine["kv_bytes"] = 12 * 4096 * 8192 if machine["name"] != "vm" else 4096 * 8192 - 1
+            machine["cached"] = "0-31"
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+            json.dump(fleet, file)
+            file.flush()
+            page = self.plan("--fleet", file.name)
+            roomy = self.plan("--fleet", file.name, "--context", 1024, "--sequences", 1)
+            large = self.plan("--fleet", file.name, "--context", 65536)
+        for run in self.stages(page).values():
+            first, last = map(int, run.split("-"))
+            self.assertLessEqual(last - first, 11)
+        self.assertRegex(page, r"\n\w+ holds 12 layers with the keys and values of 4096 tokens: no more than these\n")
+        self.assertIn("vm                  offers 32.0 MiB for keys and values, and those of 4096 tokens take 32.0 in a layer", page)
+        self.assertRegex(page, r"to be sent +0 MiB of weights, [1-9]\d+ MiB to be loaded")
+        self.assertTrue(any(int(run.split("-")[1]) - int(run.split("-")[0]) > 11 for run in self.stages(roomy).values()))
+        self.assertIn("which are asked for", large)
+
     def test_stages_cover_the_model_and_everybody_else_has_a_reason(self):
         for objective in ("ttft", "tpot", "throughput"):
             with self.subTest(objective=objective):
@@ -82,7 +103,9 @@ class PlanTest(unittest.TestCase):
         self.assertIn("No such file", self.plan("--fleet", "/nowhere.json", status=1))
         self.assertIn("no plan was found", self.plan("--fleet", FLEET, "--without", "vm,rack1,rack2", status=1))
         self.assertIn("time per token", self.plan("--fleet", FLEET, "--objective", "throughput", "--token-ms-max", 5, status=1))
-        self.assertIn("--fleet", self.plan(status=2))
+        self.assertIn("cannot be asked", self.plan("--url", "http://127.0.0.1:9", status=1))
+        self.assertIn("--save goes without --fleet", self.plan("--fleet", FLEET, "--save", "/dev/null", status=1))
+        self.assertIn("takes no --fleet", self.plan("verify", "--fleet", FLEET, status=1))
 
 
 if __name__ == "__main__":

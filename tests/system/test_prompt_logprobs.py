@@ -2,6 +2,7 @@
 to the bit on 1, 2 and 3 workers, however the prompt is cut, in company, from a warm prefix cache and with a worker killed in the middle of the prompt."""
 
 import concurrent.futures
+import itertools
 import json
 import pathlib
 import sys
@@ -182,6 +183,53 @@ class Clients(unittest.TestCase):
         self.assertEqual(answer.usage.completion_tokens, 0)
         ids = self.complete(prompt=[[2683, 359, 253]], max_tokens=0, logprobs=0).choices[0]
         self.assertEqual((ids.text, ids.logprobs), ("You are a", answer.choices[4].logprobs))
+
+    LISTS = ("tokens", "token_logprobs", "top_logprobs", "text_offset")
+
+    def parts(self, **more):
+        """{index: (text, the four lists or None, finish_reason)} of an answer, or of a stream's pieces put together; and the usage."""
+        answer = self.complete(**more)
+        found, usage = {}, None
+        for chunk in answer if more.get("stream") else [answer]:
+            usage = chunk.usage or usage
+            for choice in chunk.choices:
+                text, lists, reason = found.get(choice.index, ("", None, None))
+                if choice.logprobs:
+                    lists = [(old or []) + (getattr(choice.logprobs, name) or []) for old, name in zip(lists or [None] * 4, self.LISTS)]
+                found[choice.index] = (text + choice.text, lists, choice.finish_reason or reason)
+        return found, (usage.prompt_tokens, usage.completion_tokens)
+
+    def test_every_combination_of_fields(self):
+        """echo, logprobs, a list of prompts, n and max_tokens, each with and without the others, whole and as a stream: each part of an answer is what it is
+        alone, and stands where it belongs."""
+        prompts = ["Once upon a time, there was a cat", "The"]
+        fixed = {"extra_body": {"ignore_eos": True}}
+        before = [self.parts(prompt=prompt, max_tokens=0, logprobs=2, **fixed) for prompt in prompts]
+        behind = [self.parts(prompt=prompt, max_tokens=3, logprobs=2, echo=False, **fixed) for prompt in prompts]
+        for echo, logprobs, is_list, n, max_tokens in itertools.product((False, True), (None, 2), (False, True), (1, 2), (0, 3)):
+            fields = {"echo": echo, "logprobs": logprobs, "prompt": prompts if is_list else prompts[0], "n": n, "max_tokens": max_tokens, **fixed}
+            for stream in ({}, {"stream": True, "stream_options": {"include_usage": True}}):
+                with self.subTest(**fields, **stream):
+                    if max_tokens == 0 and not echo:
+                        with self.assertRaises(openai.BadRequestError) as raised:
+                            self.parts(**fields, **stream)
+                        self.assertEqual(raised.exception.param, "max_tokens")
+                        continue
+                    found, usage = self.parts(**fields, **stream)
+                    count = len(prompts) if is_list else 1
+                    self.assertEqual(sorted(found), list(range(count * n)))
+                    self.assertEqual(usage, (sum(before[p][1][0] for p in range(count)), max_tokens * count * n))
+                    for index, (text, lists, reason) in found.items():
+                        first, second = before[index // n][0][0], behind[index // n][0][0]
+                        self.assertEqual(text, (first[0] if echo else "") + (second[0] if max_tokens else ""))
+                        self.assertEqual(reason, "length")
+                        if logprobs is None:
+                            self.assertIsNone(lists)
+                            continue
+                        offset = len(first[0]) if echo else 0
+                        wanted = [(one if echo else []) + (two if max_tokens else []) for one, two in zip(first[1][:3], second[1][:3])]
+                        wanted.append((first[1][3] if echo else []) + ([at + offset for at in second[1][3]] if max_tokens else []))
+                        self.assertEqual(lists, wanted)
 
     def test_chat_tells_its_prompt_too(self):
         chat = {"model": "smol", "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 2}

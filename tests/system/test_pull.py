@@ -4,6 +4,7 @@ import fcntl
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -15,6 +16,7 @@ import numpy
 from gguf_parts import split
 from model_hub import Hub
 from programs import build_folder, need_file, run_tests
+from test_status import Terminal
 
 TOKEN = "hf_testtoken"
 
@@ -92,6 +94,24 @@ class Pull(unittest.TestCase):
         self.assertEqual(self.events[0], {"event": "file", "name": "tiny-Q4_K_M.gguf", "bytes": 0})
         self.assertEqual(self.pull().returncode, 0)  # and a second time nothing is fetched
         self.assertEqual((self.events[-1]["event"], len(self.hub.asked("tiny-Q4_K_M.gguf"))), ("present", 21))
+
+    def test_on_a_terminal_a_bar_grows_in_place(self):
+        self.file.pause_s = 0.04
+        environment = {**self.environment, "COLUMNS": ""}
+        terminal = Terminal([self.program, "pull", f"{self.hub.url}/tiny-Q4_K_M.gguf", "--models-dir", str(self.models)], columns=100, **environment)
+        self.addCleanup(terminal.close)
+        self.assertEqual(terminal.end(), 0)
+        drawn = terminal.output.decode().split("\r\x1b[K")
+        bars = [re.search(r"\[(#* *)\] +(\d+) % +\d+\.\d\d of \d+\.\d\d GB +\d+\.\d MB/s( \d\d:\d\d)?$", text) for text in drawn]
+        bars = [bar for bar in bars if bar]
+        self.assertGreater(len(bars), 2, terminal.output)
+        self.assertEqual({len(bar[1]) for bar in bars}, {40})
+        filled, percents = [bar[1].count("#") for bar in bars], [int(bar[2]) for bar in bars]
+        self.assertEqual((filled, percents), (sorted(filled), sorted(percents)))
+        self.assertLess(filled[0], filled[-1])
+        # The bar is gone in the end, and no line of JSON was written.
+        self.assertNotIn("#", drawn[-1])
+        self.assertNotIn("{", terminal.output.decode())
 
     def test_another_run_takes_up_the_part(self):
         self.file.cuts = [300000]

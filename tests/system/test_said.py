@@ -90,6 +90,8 @@ class Said(unittest.TestCase):
             line = self.wait_log(worker, rf'no answer of the gateway, trying on tried=http://localhost:{port} addresses="(.*)" for_s=0 reason="(.*)"')
             self.assertIn("127.0.0.1", line[1])
             self.assertIn(str(port), line[2])
+            # Said again while it lasts.
+            self.wait_log(worker, rf'no answer of the gateway, trying on tried=http://localhost:{port} addresses=".*" for_s=1\d reason=')
 
 
 if __name__ == "__main__":

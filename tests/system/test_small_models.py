@@ -1,5 +1,5 @@
-"""Qwen 2 and 3, dense and with experts, gpt-oss, GLM-4.5 and DeepSeek V2 and V3, in small (tests/truth/small_model.py), served: tokens, logprobs and
-the digests of the logits are the same with one worker and with two; the tokens of a greedy answer are those that numpy's forward pass finds most
+"""Qwen 2 and 3, dense and with experts, gpt-oss, GLM-4, GLM-4.5, DeepSeek V2 and V3, Mixtral, OLMo 2, OLMoE, Granite and its mixtures and Phi 3, in
+small (tests/truth/small_model.py), served: tokens, logprobs and the digests of the logits are the same with one worker and with two; the tokens of a greedy answer are those that numpy's forward pass finds most
 probable; and logprobs are numpy's, with drawn tokens, too: greedy ones of random weights repeat themselves."""
 
 import pathlib
@@ -22,6 +22,8 @@ except ImportError as error:
     sys.exit(77)
 
 TITLES = ("qwen2", "qwen2 with yarn", "qwen3", "qwen3moe", "gpt-oss", "glm4moe as the Air ones", "deepseek2 as V3", "deepseek2 as V2-Lite")
+# With matrices of one kind each.
+MORE = ("mixtral", "qwen2moe", "olmoe", "granitemoe, shared", "granite", "phi3 with a window, long", "glm4, all fused", "olmo2 with windows, yarn")
 # Of matrices: numpy's arithmetic, and how far a logprob may be off. Both sides round to some 1e-6 of a logit.
 KINDS = {Type.F32: (Exact(), 1e-4), Type.Q8_0: (Int8(), 1e-4)}
 # A token a byte: longer than the 64 positions that the files with yarn were trained for.
@@ -61,9 +63,9 @@ class SmallModels(unittest.TestCase):
     def test_one_answer(self):
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "small.gguf"
-            for number, title in enumerate(TITLES):
+            for number, title in enumerate(TITLES + MORE):
                 kinds = list(KINDS.items())
-                for kind, rest in kinds[number % 2 :][:1] if IS_QUICK else kinds:
+                for kind, rest in kinds[number % 2 :][:1] if IS_QUICK or title in MORE else kinds:
                     with self.subTest(model=title, kind=kind.name):
                         Writer(path, 7, kind).write(*MODELS[title])
                         self.check(path, *rest)

@@ -1,8 +1,35 @@
-"""Random templates and contexts from a grammar, for a comparison with jinja2. A seed gives the same ones everywhere."""
+"""Random templates and contexts from a grammar, for a comparison with jinja2. A seed gives the same ones everywhere. Most letters of words are
+Cyrillic where the template writes them and Armenian where they are said to it, so that the output shows which came from where."""
+import itertools
 import random
+import re
 
 WORDS = ["a", "b", "Hello", "hello world", "", " x ", "<|im_end|>", "été", "ΣΑΣ", "1", "3.5", "-2", "0x1F", "A,B,c", "line\nbreak", "tab\t\"q\"'",
          "ß", "日本語", "\\", "%s", "{}", "longer text with several words in it, and a comma", "end\n", "\n\n", "Mixed Case", "🙂"]
+# Those that filters and methods are told to look for stay as they are.
+MOVED = [letter for letter in "abcdefghijklmnopqrstuvwxyz" if letter not in "aelr"]
+# And numbers stay numbers.
+IS_NUMBER = re.compile(r"[-.0-9xF]+")
+
+
+def alphabet(small, capital, others):
+    return str.maketrans({**{letter: chr(small + ord(letter) - ord("a")) for letter in MOVED},
+                          **{letter.upper(): chr(capital + ord(letter) - ord("a")) for letter in MOVED}, **dict(zip("é日本語🙂", others))})
+
+
+OF_TEMPLATE, OF_DATA = alphabet(0x430, 0x410, "ёйцшщ"), alphabet(0x561, 0x531, "օ한국어🙃")
+WRITTEN = {chr(code) for code in range(0x400, 0x500)}
+SAID = {chr(code) for code in range(0x531, 0x588)} | set("한국어🙃")
+
+
+def written(word):
+    return word if IS_NUMBER.fullmatch(word) else word.translate(OF_TEMPLATE)
+
+
+def said(word):
+    return word if IS_NUMBER.fullmatch(word) else word.translate(OF_DATA)
+
+
 # A name that is set has none from outside: whether a block sees the outer one before it is set, jinja2 decides when it compiles.
 SET_NAMES = ["q", "r", "t"]
 NAMES = ["q", "r", "a", "b", "c", "n", "s", "xs", "ys", "d", "msgs", "flag", "nothing", "undefined_one", "f"]
@@ -44,6 +71,45 @@ SUITED = {"s": ["upper", "lower", "trim", "title", "capitalize", "length", "tojs
           "d": ["tojson", "tojson(indent=4, sort_keys=true)", "items|list", "list", "length", "dictsort", "string", "first", "dictsort(reverse=true)|list"]}
 
 
+def each_filter_and_method():
+    """Templates that send data, the template's words, and both mixed, through every filter and method."""
+    texts = ["s", "'Hёl, шo'", "(s ~ ' Wоlf,a ' ~ t)", "('чa\\n' ~ s)", "(s|replace('l', 'ц'))"]
+    lists = ["ys", "[s, 'шш', t]", "(s ~ 'щ')|list", "msgs", "[{'role': 'я', 'content': s}, {'role': t, 'content': 'ю'}]", "s.split('l')"]
+    others = ["d", "{'ж': s, t: 'й'}", "n", "none", "true"]
+    filters = sorted({*TEXT_FILTERS, *itertools.chain(*SUITED.values())})
+    for value in [*texts, *lists, *others]:
+        for name in filters:
+            yield "{{ " + value + "|" + name + " }}"
+            yield "{% filter " + name.split("|")[0] + " %}{{ " + value + " }}б{% endfilter %}"
+        for name in METHODS:
+            yield "{{ (" + value + ")." + name + " }}"
+    for text in texts:
+        for form in ("%s", "%r", "%9s", "%-9s|", "%.3s", "%s%%", "д%sд"):
+            yield "{{ '" + form + "' % " + text + " }}{{ '" + form + "'|format(" + text + ") }}"
+        for form in ("{}", "{!r}", "{:>9}", "{:ы<9}", "{0}д{0}", "{0:.3}"):
+            yield "{{ '" + form + "'.format(" + text + ") }}"
+        for cut in ("[1:]", "[:-1]", "[::-1]", "[::2]", "[-3:]", "[0]"):
+            yield "{{ " + text + cut + " }}"
+        yield "{{ " + text + " * 3 }}{{ (s + " + text + ").partition('l') }}{{ s.join(" + text + ") }}{{ s.replace('a', " + text + ") }}"
+        yield "{{ s.center(30, 'ф') }}{{ s.strip(" + text + ") }}{{ s|trim(" + text + ") }}{{ s.split(" + text + ") }}{{ 'ф'|replace('ф', " + text + ") }}"
+        yield "{% macro m(x, y='э') %}{{ x }}ъ{{ y }}{{ caller() if caller }}{% endmacro %}{% set q = m(" + text + ") %}{{ q|upper }}{% call m(1, q) %}{{ s }}{% endcall %}"
+
+
+LOOPS = ["index", "index0", "first", "last", "length", "revindex", "revindex0", "previtem", "nextitem", "depth", "cycle('a', 'b', 'c')", "changed(x)"]
+
+
+def each_loop():
+    """Templates that ask a loop each of its questions, over what is there already and what is made one after the other."""
+    sources = ["xs", "ys", "s", "range(4)", "d", "d.items()", "msgs", "nothing", "xs|select('number')", "xs|reject('string')", "ys|map('upper')", "ys|unique", "ys|batch(2)",
+               "xs|slice(3)", "msgs|selectattr('role', 'equalto', 'user')", "msgs|rejectattr('n', 'defined')", "msgs|map(attribute='role')", "ys|reverse", "d|items",
+               "xs|select('odd')|map('string')", "ys[::-1]", "(1, 2, 3)"]
+    for source, condition in itertools.product(sources, ["", " if x", " if x is string", " if not x is number", " if x != 2"]):
+        for question in LOOPS:
+            yield f"{{% for x in {source}{condition} %}}[{{{{ loop.{question} }}}}{{{{ x }}}}]{{% else %}}none{{% endfor %}}"
+        yield (f"{{% for x in {source}{condition} %}}{{{{ loop.last }}}}{{{{ x }}}}{{{{ loop.length }}}}{{{{ loop.nextitem }}}}{{% if loop.index == 2 %}}"
+               "{% break %}{% endif %},{% endfor %}")
+
+
 class Grammar:
     def __init__(self, seed):
         self.random = random.Random(seed)
@@ -56,7 +122,7 @@ class Grammar:
         return self.random.random() < share
 
     def string(self):
-        text = self.pick(WORDS)
+        text = written(self.pick(WORDS))
         quote = self.pick("'\"")
         return quote + text.replace("\\", "\\\\").replace(quote, "\\" + quote).replace("\n", self.pick(["\\n", "\n"])) + quote
 
@@ -96,6 +162,12 @@ class Grammar:
             return f"{self.pick(['s', 'ys[0]', 'msgs[0].content', self.string()])}.{self.pick(METHODS)}"
         name = self.pick(list(SUITED))
         return f"{name}|{self.pick(SUITED[name])}"
+
+    def spoken(self):
+        """A text of data, or of both, through a filter or a method: it is seldom an error."""
+        name = self.pick(["s", "a", "ys[0]", "msgs[0].content", f"(s ~ {self.string()})", f"({self.string()} ~ s)", f"([s, {self.string()}]|join({self.string()}))",
+                          f"({self.string()}.join(ys))", f"(s|replace('e', {self.string()}))", f"(ys|join({self.string()}))"])
+        return f"{name}|{self.pick(SUITED['s'])}" if self.chance(0.5) else f"{name}.{self.pick(METHODS)}"
 
     def postfix(self):
         if self.chance(0.5):
@@ -137,7 +209,7 @@ class Grammar:
     def statement(self, size):
         kind = self.random.randrange(20)
         if size <= 0 or kind < 4:
-            return self.pick(["text", " ", "\n", "  \n", "a {b} c\n", "<|im_start|>", "\n\n   ", "x\r\ny", "%} }}", "{ {"])
+            return written(self.pick(["text", " ", "\n", "  \n", "a {b} c\n", "<|im_start|>", "\n\n   ", "x\r\ny", "%} }}", "{ {"]))
         if kind < 9:
             return "{{" + self.pick(["", "", "-"]) + " " + self.expression() + " " + self.pick(["", "", "-"]) + "}}"
         if kind == 9:
@@ -187,12 +259,13 @@ class Grammar:
         return self.tag(f"for {target} in {over}{condition}{recursive}") + inside + self.block(size) + other + self.tag("endfor")
 
     def template(self):
-        return self.block(self.pick([1, 2, 3, 4]))
+        block = self.block(self.pick([1, 2, 3, 4]))
+        return block + "{{ " + self.spoken() + " }}" if self.chance(0.8) else block
 
     def value(self, depth=0):
         kind = self.random.randrange(10 if depth < 2 else 7)
         if kind < 3:
-            return self.pick(WORDS)
+            return said(self.pick(WORDS))
         if kind == 3:
             return self.random.randrange(-5, 100)
         if kind == 4:
@@ -206,9 +279,10 @@ class Grammar:
         return {self.pick(KEYS): self.value(depth + 1) for _ in range(self.random.randrange(4))}
 
     def context(self):
-        messages = [{"role": self.pick(["user", "assistant", "system", "tool"]), "content": self.pick(WORDS), **({"n": self.random.randrange(5)} if self.chance(0.5) else {})}
+        messages = [{"role": self.pick(["user", "assistant", "system", "tool"]), "content": said(self.pick(WORDS)), **({"n": self.random.randrange(5)} if self.chance(0.5) else {})}
                     for _ in range(self.random.randrange(4))]
-        fixed = {"s": self.pick(WORDS), "n": self.random.randrange(-2, 6), "xs": [self.value(1) for _ in range(self.random.randrange(5))] if self.chance(0.5) else [3, 1, 2],
-                 "ys": [self.pick(WORDS) for _ in range(self.random.randrange(4))], "msgs": messages, "flag": self.chance(0.5), "nothing": None,
+        fixed = {"s": said(self.pick(WORDS)), "n": self.random.randrange(-2, 6), "xs": [self.value(1) for _ in range(self.random.randrange(5))] if self.chance(0.5) else [3, 1, 2],
+                 "ys": [said(self.pick(WORDS)) for _ in range(self.random.randrange(4))], "msgs": messages, "flag": self.chance(0.5), "nothing": None,
                  "d": {self.pick(KEYS): self.value(1) for _ in range(self.random.randrange(4))}, "f": self.pick([1.5, "fgh", [7, 8], {"1": 2}])}
+        fixed["t"] = said(self.pick(WORDS))
         return {**fixed, "a": self.value(), "b": self.value(), "c": self.value()}

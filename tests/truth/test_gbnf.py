@@ -1,11 +1,17 @@
 """The grammars that people share, those of llama.cpp, compile and match what they say. They are taken from the source package of
-llama-cpp-python (PyPI) into .cache/gbnf, once; without a network the test is skipped."""
+llama-cpp-python (PyPI) into .cache/gbnf, once; without a network the test is skipped. What PyPI's llguidance makes of the same texts is compared, too."""
 import os
 import pathlib
 import subprocess
 import sys
 import tarfile
 import tempfile
+
+try:
+    import llguidance
+    from llguidance.gbnf_to_lark import any_to_lark
+except ImportError:
+    llguidance = None
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CACHE = ROOT / ".cache" / "gbnf"
@@ -22,6 +28,18 @@ TEXTS = {
     "json_arr.gbnf": (["[\n1,\n{}\n]"], ["{}"]),
     "list.gbnf": (["- a\n- b\n"], ["a\n"]),
 }
+
+# llguidance reads as much white space as there is, so that nothing is left of it for what follows.
+TAKEN_OTHERWISE = {"arithmetic.gbnf"}
+
+
+def is_accepted(grammar, text):
+    """By llguidance, another implementation: byte by byte, whole."""
+    tokenizer = llguidance.LLTokenizer("byte")
+    matcher = llguidance.LLMatcher(tokenizer, llguidance.LLMatcher.grammar_from_lark(any_to_lark(grammar)))
+    assert not matcher.get_error(), matcher.get_error()
+    tokens = tokenizer.tokenize_str(text)
+    return matcher.try_consume_tokens(tokens) == len(tokens) and matcher.is_accepting()
 
 
 def fetch():
@@ -52,6 +70,10 @@ def main():
     answers = subprocess.run([TOOL], input=data, capture_output=True, text=True, check=True).stdout.splitlines()
     assert len(answers) == len(lines)
     wrong = [(name, text[:80], answer) for (name, _, text, right), answer in zip(lines, answers) if answer != right]
+    if llguidance:
+        others = [(path, text, right) for path in grammars if path.name not in TAKEN_OTHERWISE for right, texts in zip((True, False), TEXTS.get(path.name, ([], [])))
+                  for text in texts]
+        wrong += [(path.name, text, "llguidance says otherwise") for path, text, right in others if is_accepted(path.read_text(), text) != right]
     for problem in wrong:
         print(*problem)
     print(f"{len(grammars)} grammars, {len(lines)} lines, {len(wrong)} wrong")

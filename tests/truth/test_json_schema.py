@@ -12,7 +12,7 @@ import jsonschema
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "system"))
 
-from programs import build_folder, run_tests  # noqa: E402
+from programs import build_folder, is_sanitized, run_tests  # noqa: E402
 from random_schemas import RandomSchemas  # noqa: E402
 
 SCHEMAS = 1000 if os.environ.get("LONGHAUL_TEST_THOROUGH") else 150
@@ -61,15 +61,19 @@ class Schemas(unittest.TestCase):
         return answer
 
     def test_random_schemas_write_what_validates_and_accept_what_is_valid(self):
-        walked = unfinished = slowest = 0
+        walked = unfinished = 0
+        compiled_us = []
         for seed in range(SCHEMAS):
             schema, values = RandomSchemas(seed).whole()
             answer = self.check(schema, values, seed)
             walked += len(answer["walked"])
             unfinished += answer["unfinished"]
-            slowest = max(slowest, answer["compile_us"])
-        print(f"{SCHEMAS} schemas, {walked} texts walked, {unfinished} not finished, slowest compiled in {slowest} us")
+            compiled_us.append(answer["compile_us"])
+        compiled_us.sort()
+        print(f"{SCHEMAS} schemas, {walked} texts walked, {unfinished} not finished; compiled in {compiled_us[SCHEMAS // 2]} us, the slowest in {compiled_us[-1]}")
         self.assertLess(unfinished, walked / 20)
+        # Of processors. The slowest was seen to take 6 ms.
+        self.assertLess(compiled_us[-1], 50000 * (20 if is_sanitized() else 1))
 
 
 if __name__ == "__main__":

@@ -52,6 +52,15 @@ DEEPSEEK_V3 = [
     r"\p{N}{1,3}", "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+",
     r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
 ]
+KIMI = O200K.replace(r"\p{M}]", r"\p{M}&&[^\p{Han}]]").replace(r"[\r\n/]*", r"[\r\n]*")
+BAILING = (
+    r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+"
+)
+EXAONE_MOE = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?(?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]?|\s*[\r\n]"
+    r"|\s+(?!\S)|\s+"
+)
+MINICPM5 = [r"\p{N}{1,3}", LLAMA3.replace("{1,3}", "+")]
 DEEPSEEK_CODER = [r"[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+"]
 
 
@@ -90,6 +99,10 @@ PRE = {
         False,
     ),
     "deepseek-v3": (pre_tokenizers.Sequence([*map(split_alone, DEEPSEEK_V3), plain()]), False),
+    "kimi-k2": (split(r"[\p{Han}]+|" + KIMI), False),
+    "bailingmoe": (split(BAILING), False),
+    "exaone-moe": (split(EXAONE_MOE), False),
+    "minicpm5": (pre_tokenizers.Sequence([*map(split_alone, MINICPM5), plain()]), True),
 }
 # Characters are composed by Python's tables (3.11: Unicode 14), since the library's are older than some marks.
 COMPOSES = ["qwen2"]

@@ -13,7 +13,8 @@
 #include <string.h>
 
 typedef struct flags {
-    const char *model, *tokens, *isa, *out, *wire, *activations, *kv_type, *device, *cuda_library;
+    const char *model, *tokens, *isa, *out, *wire, *activations, *kv_type, *device, *cuda_library,
+        *cublas_library, *gpu_math;
     int64_t device_stage, stages, column_shards, chunk_rows, threads, generate, kv_bytes;
     bool digest;
 } flags;
@@ -38,6 +39,10 @@ static const lh_option options[] = {
      "The only stage there, the others on processors; -1: all are"},
     {"cuda-library", LH_OPTION_TEXT, FIELD(cuda_library), "", "PATH", 0, 0, NULL,
      "As the worker's"},
+    {"cublas-library", LH_OPTION_TEXT, FIELD(cublas_library), "", "PATH", 0, 0, NULL,
+     "As the worker's"},
+    {"gpu-math", LH_OPTION_CHOICE, FIELD(gpu_math), "exact", NULL, 0, 0, "exact|fast",
+     "As the gateway's"},
     {"activations", LH_OPTION_CHOICE, FIELD(activations), "q8", NULL, 0, 0, "q8|q16",
      "As quantized weights meet them"},
     {"kv-type", LH_OPTION_CHOICE, FIELD(kv_type), "f32", NULL, 0, 0, "f32|f16|q8",
@@ -208,7 +213,7 @@ int main(int argc, char **argv) {
     if (!lh_kv_type_parse(f.kv_type, &kv_type))
         die(f.kv_type, "no type of a KV cache");
     lh_device_choice device;
-    if (lh_device_choice_make(f.device, f.cuda_library, &device, &error) != LH_OK)
+    if (lh_device_choice_make(f.device, f.cuda_library, f.cublas_library, &device, &error) != LH_OK)
         die("device", error.message);
     const stage_chain_options chain_options = {.stages = (uint32_t)f.stages,
                                                .column_shards = (uint32_t)f.column_shards,
@@ -221,6 +226,7 @@ int main(int argc, char **argv) {
                                                .device = lh_device_choice_device(&device),
                                                .device_stage = (uint32_t)f.device_stage,
                                                .is_device_everywhere = f.device_stage < 0,
+                                               .is_fast = strcmp(f.gpu_math, "fast") == 0,
                                                .isa = f.isa};
     if (lh_mapped_file_open(f.model, &model, &error) != LH_OK ||
         stage_chain_create(lh_mapped_file_bytes(model), lh_mapped_file_size(model), &chain_options,

@@ -17,6 +17,7 @@
 #include "common/gguf/gguf.h"
 #include "kernels/kernels.h"
 #include "tests/support/mapped_file.h"
+#include "tests/worker/support/mapped_weights.h"
 #include "worker/compute/stage/stage.h"
 #include "worker/device_choice.h"
 
@@ -31,7 +32,7 @@
 
 typedef struct flags {
     const char *model, *rows, *chunks, *batch, *slowdown, *isa, *activations, *kv_type, *device,
-        *cuda_library;
+        *cuda_library, *cublas_library, *gpu_math;
     int64_t kv_bytes, first, last, repeats, steps, threads, others_bytes;
 } flags;
 
@@ -60,6 +61,10 @@ static const lh_option options[] = {
     {"cuda-library", LH_OPTION_TEXT, FIELD(cuda_library), "", "PATH", 0, 0, NULL,
      "As the worker's"},
     {"kv-bytes", LH_OPTION_BYTES, FIELD(kv_bytes), "1G", "BYTES", 1, INT64_MAX, NULL, "KV budget"},
+    {"cublas-library", LH_OPTION_TEXT, FIELD(cublas_library), "", "PATH", 0, 0, NULL,
+     "As the worker's"},
+    {"gpu-math", LH_OPTION_CHOICE, FIELD(gpu_math), "exact", NULL, 0, 0, "exact|fast",
+     "As the gateway's"},
     {"activations", LH_OPTION_CHOICE, FIELD(activations), "q8", NULL, 0, 0, "q8|q16",
      "As quantized weights meet them"},
     {"kv-type", LH_OPTION_CHOICE, FIELD(kv_type), "f32", NULL, 0, 0, "f32|f16|q8",
@@ -101,25 +106,6 @@ static uint32_t parse_list(const char *text, uint32_t list[LIST_MAX]) {
         at = *end == ',' ? end + 1 : end;
     }
     return count;
-}
-
-static lh_status acquire(void *context, const lh_gguf_tensor *tensor, lh_error *error) {
-    (void)context;
-    (void)tensor;
-    (void)error;
-    return LH_OK;
-}
-
-static lh_status read_tensor(void *context, const lh_gguf_tensor *tensor, uint64_t offset,
-                             void *bytes, size_t length, lh_error *error) {
-    (void)error;
-    memcpy(bytes, ((const bench *)context)->bytes + tensor->offset + offset, length);
-    return LH_OK;
-}
-
-static void release(void *context, const lh_gguf_tensor *tensor) {
-    (void)context;
-    (void)tensor;
 }
 
 static void on_shard(void *context, const lh_stage_shard *shard) {
@@ -280,7 +266,7 @@ int main(int argc, char **argv) {
             die(f.batch, "more than 1024 sequences");
         b.chunk_max = batches[i] > b.chunk_max ? batches[i] : b.chunk_max;
     }
-    const lh_weight_source source = {&b, acquire, read_tensor, release};
+    const lh_weight_source source = mapped_weights(b.bytes);
     lh_stage_options stage = {.context = rows_max + ROWS_MORE + (uint32_t)(f.steps * f.repeats) + 1,
                               .rows_max = b.chunk_max,
                               .steps_max = 1};
@@ -298,9 +284,10 @@ int main(int argc, char **argv) {
     stage.pool = pool;
     stage.kv_bytes = (size_t)f.kv_bytes;
     lh_device_choice device;
-    if (lh_device_choice_make(f.device, f.cuda_library, &device, &error) != LH_OK)
+    if (lh_device_choice_make(f.device, f.cuda_library, f.cublas_library, &device, &error) != LH_OK)
         die("device", error.message);
     stage.device = lh_device_choice_device(&device);
+    stage.is_fast = strcmp(f.gpu_math, "fast") == 0;
     stage.range =
         (lh_layer_range){(uint32_t)f.first, f.last > 0 ? (uint32_t)f.last : b.config.layers};
     if (lh_stage_create(b.gguf, &b.config, &source, &stage, NULL, NULL, &b.stage, &error) != LH_OK)

@@ -68,6 +68,13 @@ void lh_slowdown_end(lh_slowdown *slowdown, const lh_slowdown_mark *mark) {
     }
 }
 
+void lh_slowdown_settle(lh_slowdown *slowdown) {
+    if (slowdown->debt_ns <= 0)
+        return;
+    pay(slowdown);
+    slowdown->ended = (lh_slowdown_mark){0};
+}
+
 static const char *parse_factor(const char *text, double *factor) {
     char *end;
     *factor = strtod(text, &end);

@@ -40,6 +40,10 @@ double lh_slowdown_factor(const lh_slowdown *slowdown);
 void lh_slowdown_begin(const lh_slowdown *slowdown, lh_slowdown_mark *mark);
 void lh_slowdown_end(lh_slowdown *slowdown, const lh_slowdown_mark *mark);
 
+/* Sleeps all that is owed: what the work has made goes to another machine now, which must not have
+ * it before the slower one would. */
+void lh_slowdown_settle(lh_slowdown *slowdown);
+
 /* "F" or "F,G": factors[0] from the start and factors[1] after a switch (the same where there is
  * one number). LH_ERR_INVALID. */
 lh_status lh_slowdown_parse(const char *text, double factors[2], lh_error *error);

@@ -17,6 +17,8 @@
 #include "common/base/arithmetic.h"
 
 #define REPEATS_MAX 5u
+/* The first draw of so many rows is the first to touch the memory for their logits. */
+#define DRAW_REPEATS_MIN 2u
 /* So much of the budget goes to the repeats of one kind of step ... */
 #define KIND_PART 0.06
 /* ... and no longer steps are tried when so much is spent: the rest is for the other phases. */
@@ -44,7 +46,7 @@
  * cheap enough to repeat. */
 #define ATTENTION_ROWS 32u
 #define EMIT_ROWS      16u
-#define DRAW_ROWS      16u
+#define DRAW_ROWS      8u
 /* At most this many rows sample a token for the price of one. */
 #define DRAW_ROWS_FREE 64.0
 #define EMIT_SHARDS    8u
@@ -83,12 +85,6 @@ static uint32_t emit_shards(const lh_calibration *c, uint32_t number) {
     return lh_min_u32(shards[number], c->limits.column_blocks);
 }
 
-/* Sequences of the number-th trial with draws; 0: there is none. */
-static uint32_t draw_rows(const lh_calibration *c, uint32_t number) {
-    uint32_t most = lh_min_u32(lh_min_u32(DRAW_ROWS, c->limits.rows_max), c->limits.sequences_max);
-    return number == 0 ? 1 : number < LH_CALIBRATION_DRAWS && most > 1 ? most : 0;
-}
-
 /* What these rows take alone, by the points around them. */
 static double base_us(const lh_calibration *c, uint32_t rows) {
     uint32_t i = point_of(c, rows);
@@ -99,8 +95,27 @@ static double base_us(const lh_calibration *c, uint32_t rows) {
 }
 
 /* At most: each row as much as the first one that drew. */
-static double draws_us(const lh_calibration *c) {
-    return base_us(c, draw_rows(c, 1)) + draw_rows(c, 1) * (c->draw_total_us[0] - c->points[0].us);
+static double draws_us(const lh_calibration *c, uint32_t rows) {
+    return base_us(c, rows) + rows * (c->draw_total_us[0] - c->points[0].us);
+}
+
+/* As many sequences at once as may be drawn for; 0: not even two. */
+static uint32_t choose_draw_rows(const lh_calibration *c) {
+    uint32_t rows = lh_min_u32(lh_min_u32(DRAW_ROWS, c->limits.rows_max), c->limits.sequences_max);
+    while (rows > 1 && !is_affordable(c, draws_us(c, rows), EMIT_PART))
+        rows /= 2;
+    return rows > 1 ? rows : 0;
+}
+
+static bool choose_draw(lh_calibration *c) {
+    if (!c->limits.is_last || c->number >= LH_CALIBRATION_DRAWS)
+        return false;
+    if (c->number == 1 && c->repeats == 0)
+        c->draw_rows = choose_draw_rows(c);
+    c->trial.rows = c->number == 0 ? 1 : c->draw_rows;
+    c->trial.draws = true;
+    return c->number == 0 ||
+           (c->draw_rows > 0 && is_affordable(c, draws_us(c, c->draw_rows), EMIT_PART));
 }
 
 /* Sets c->trial to what this phase has next; false: the phase is over. */
@@ -122,10 +137,7 @@ static bool choose(lh_calibration *c) {
         return c->number == 0 && c->trial.rows * longest >= PAIRS_MIN &&
                c->trial.position + c->trial.rows <= c->limits.positions_max;
     case LH_CALIBRATE_DRAW:
-        c->trial.rows = draw_rows(c, c->number);
-        c->trial.draws = true;
-        return c->trial.rows > 0 && c->limits.is_last &&
-               (c->number == 0 || is_affordable(c, draws_us(c), EMIT_PART));
+        return choose_draw(c);
     case LH_CALIBRATE_EMIT:
         c->trial.rows = c->points[point_of(c, EMIT_ROWS)].rows;
         c->trial.shards = c->number < LH_CALIBRATION_EMITS ? emit_shards(c, c->number) : 0;
@@ -147,10 +159,15 @@ static void go_to(lh_calibration *c, lh_calibration_phase phase, uint32_t number
 
 /* The step before was repeated often enough, or there is no time to. */
 static bool is_repeated(const lh_calibration *c) {
-    double each_us = c->repeats > 0 ? c->kind_us / c->repeats : 0;
-    return c->repeats >= REPEATS_MAX ||
-           (c->repeats > 0 && (c->kind_us + each_us > KIND_PART * c->limits.budget_us ||
-                               c->spent_us + each_us > c->limits.budget_us));
+    if (c->repeats == 0)
+        return false;
+    if (c->repeats >= REPEATS_MAX)
+        return true;
+    const double each_us = c->kind_us / c->repeats;
+    if (c->phase == LH_CALIBRATE_DRAW && c->repeats < DRAW_REPEATS_MIN)
+        return !is_affordable(c, each_us, EMIT_PART);
+    return c->kind_us + each_us > KIND_PART * c->limits.budget_us ||
+           c->spent_us + each_us > c->limits.budget_us;
 }
 
 bool lh_calibration_next(lh_calibration *c, lh_calibration_trial *trial) {
@@ -256,13 +273,13 @@ static double without_attention(const lh_calibration *c, const lh_compute_point 
 /* A further row costs no more than the first, and where it was not measured, as much: then the
  * steps of many are believed too long, not too short. */
 static void read_draws(const lh_calibration *c, lh_compute_profile *profile) {
-    uint32_t rows = draw_rows(c, 1);
+    uint32_t rows = c->draw_rows;
     double one_us = c->draw_total_us[0] - c->points[0].us;
-    double all_us = c->draw_total_us[1] - base_us(c, rows);
     if (c->draw_total_us[0] == 0 || one_us <= 0)
         return;
     profile->draw_us = profile->draw_more_us = one_us;
     if (c->draw_total_us[1] > 0) {
+        double all_us = c->draw_total_us[1] - base_us(c, rows);
         double more_us = (all_us - one_us) / (rows - 1), least_us = one_us / DRAW_ROWS_FREE;
         profile->draw_more_us = more_us < least_us ? least_us : more_us > one_us ? one_us : more_us;
     }

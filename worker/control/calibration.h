@@ -64,6 +64,7 @@ typedef struct lh_calibration {
     lh_compute_point points[LH_COMPUTE_POINTS_MAX]; /* whole steps, with their attention */
     double take_us[LH_COMPUTE_POINTS_MAX];
     double us_per_row_position;                 /* 0: not measured */
+    uint32_t draw_rows;                         /* of the second trial with draws */
     double draw_total_us[LH_CALIBRATION_DRAWS]; /* 0: not measured */
     double emit_us[LH_CALIBRATION_EMITS];
 } lh_calibration;

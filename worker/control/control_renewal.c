@@ -168,6 +168,10 @@ void lh_control_renewal_hurry(lh_control_renewal *renewal, int64_t within_ms) {
         uv_timer_start(&renewal->timer, put_now, (uint64_t)within_ms, 0);
 }
 
+bool lh_control_renewal_is_under_way(const lh_control_renewal *renewal) {
+    return renewal->putting;
+}
+
 void lh_control_renewal_close(lh_control_renewal *renewal, void (*on_closed)(void *),
                               void *context) {
     assert(!renewal->closing);

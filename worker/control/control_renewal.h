@@ -26,5 +26,7 @@ lh_status lh_control_renewal_create(uv_loop_t *loop, const char *gateway_url,
 /* Something has changed: the next report comes within so long, or sooner. */
 void lh_control_renewal_hurry(lh_control_renewal *renewal, int64_t within_ms);
 /* Waits for a PUT in progress; no event comes any more. May be called from within one. */
+/* A report is on its way: the next answer is to what was said before now. */
+bool lh_control_renewal_is_under_way(const lh_control_renewal *renewal);
 void lh_control_renewal_close(lh_control_renewal *renewal, void (*on_closed)(void *),
                               void *context);

@@ -60,26 +60,32 @@ static bool is_wanted(const lh_prepared_stage *prepared) {
 
 /* ---- Dropping ---- */
 
+typedef struct removal {
+    uv_work_t work;
+    lh_built_stage built;
+} removal;
+
 static void destroy_on_pool(uv_work_t *work) {
-    lh_stage_destroy(work->data);
+    removal *r = work->data;
+    lh_built_stage_destroy(&r->built);
 }
 
 static void on_destroyed(uv_work_t *work, int cancelled) {
     (void)cancelled;
-    free(work);
+    free(work->data);
 }
 
 /* On libuv's pool, since it takes a while to give back a stage's memory. */
 static void drop_stage(lh_prepared_stage *prepared) {
-    lh_stage *stage = prepared->built.stage;
-    prepared->built.stage = NULL;
-    uv_work_t *work = stage ? malloc(sizeof *work) : NULL;
-    if (!work) {
-        lh_stage_destroy(stage);
-        return;
+    removal *r = prepared->built.stage ? malloc(sizeof *r) : NULL;
+    if (r) {
+        r->work.data = r;
+        r->built = prepared->built;
+        uv_queue_work(prepared->loop, &r->work, destroy_on_pool, on_destroyed); /* cannot fail */
+    } else {
+        lh_built_stage_destroy(&prepared->built);
     }
-    work->data = stage;
-    uv_queue_work(prepared->loop, work, destroy_on_pool, on_destroyed); /* which cannot fail */
+    prepared->built = (lh_built_stage){0};
 }
 
 /* ---- Building ---- */
@@ -176,7 +182,7 @@ bool lh_prepared_stage_take(lh_prepared_stage *prepared, const lh_control_assign
     if (prepared->state != HELD || !lh_prepared_stage_is_for(prepared, assignment))
         return false;
     *built = prepared->built;
-    prepared->built.stage = NULL;
+    prepared->built = (lh_built_stage){0};
     enter(prepared, EMPTY);
     prepared->has_wanted = false;
     return true;
@@ -187,6 +193,7 @@ void lh_prepared_stage_report(const lh_prepared_stage *prepared, lh_worker_repor
         return;
     report->prepared.first_layer = prepared->about.first_layer;
     report->prepared.last_layer = prepared->about.last_layer;
+    report->prepared.team_epoch = prepared->about.team.epoch;
     report->prepared.holds = !prepared->about.weights_only;
     if (prepared->state == FAILED) {
         report->prepared.state = LH_WORKER_FAILED;

@@ -1,5 +1,7 @@
 /* The stage that this worker may be asked to serve next, prepared beside the one that serves
  * (CONTROL.md, "Changing places"): fetched and loaded, or only fetched where memory holds no two.
+ * One that others compute together with this machine is prepared when the team has formed and been
+ * timed; it rests then.
  *
  *             want                     built
  *     EMPTY ---------> BUILDING --------------------> HELD --- taken ---> EMPTY
@@ -33,7 +35,7 @@ bool lh_prepared_stage_is_loading(const lh_prepared_stage *prepared);
 /* Whether this very stage is held, or being loaded. */
 bool lh_prepared_stage_is_for(const lh_prepared_stage *prepared,
                               const lh_control_assignment *assignment);
-/* The stage, which is the caller's from now on. False: it is not held. */
+/* The stage, and the team, which rests: the caller's from now on. False: it is not held. */
 bool lh_prepared_stage_take(lh_prepared_stage *prepared, const lh_control_assignment *assignment,
                             lh_built_stage *built);
 /* Fills in report->prepared. */

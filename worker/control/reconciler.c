@@ -9,7 +9,11 @@
  * The old stage goes before the new one is built: memory holds one, and so does the thread pool;
  * unless the new one was prepared beside it (prepared_stage.h), and from EMPTY it is HELD at
  * once. While a stage is being built the answers go on; the route is set from the latest of them.
- */
+ *
+ * A stage that others compute with this machine (team.h) is the server's where this is the first of
+ * them. Another one's is nobody's but the team's, and takes no steps. Where the team fails the
+ * stage goes, and is built again with those that are wanted then: not before the gateway has said
+ * so, since the others may only have heard sooner that they are a team no more. */
 #include "worker/control/reconciler.h"
 
 #include "common/base/log.h"
@@ -40,15 +44,23 @@ struct lh_reconciler {
     void (*on_released)(void *); /* NULL: released, or not leaving */
     void *released_context;
 
-    bool is_heard;                /* the latest report was answered */
-    bool has_wanted, is_urgent;   /* urgent: sequences wait for what is wanted */
+    bool is_heard;              /* the latest report was answered */
+    uint32_t words_awaited;     /* answers, until what is wanted is known after a team has failed */
+    lh_error team_failure;      /* of it; its status is LH_OK where it is of no concern */
+    bool has_wanted, is_urgent; /* urgent: sequences wait for what is wanted */
     lh_control_assignment wanted; /* of the latest answer */
     hold_state state;
     lh_control_assignment held; /* which stage is being built or held */
     lh_stage_job *job;          /* BUILDING */
     lh_control_trial tried;     /* the hop that was tried last */
-    lh_stage *stage;            /* HELD: the server's; for its sizes and counters */
-    bool is_routed;             /* held.generation is what the server serves */
+    /* HELD: the server's, or the team's where this is not its first member; for its sizes and
+     * counters */
+    lh_stage *stage;
+    lh_team *team; /* HELD, TAKING_AWAY: NULL: the stage is this machine's alone */
+    uv_async_t *team_alarm;
+    uv_work_t removal; /* TAKING_AWAY, where another machine leads the team: of these */
+    lh_built_stage led;
+    bool is_routed; /* held.generation is what the server serves */
     lh_assignment_failure failure;
 
     void (*on_closed)(void *);
@@ -56,6 +68,7 @@ struct lh_reconciler {
 };
 
 static void reconcile(lh_reconciler *reconciler);
+static void drop_failed_team(lh_reconciler *reconciler);
 
 static void enter(lh_reconciler *reconciler, hold_state state) {
     static const bool allowed[4][4] = {[EMPTY] = {[BUILDING] = true, [HELD] = true},
@@ -87,16 +100,23 @@ static bool must_wait(const lh_reconciler *reconciler) {
 
 /* ---- Building ---- */
 
-/* Gives the server the stage of reconciler->held. */
-static void hand_over(lh_reconciler *reconciler, const lh_built_stage *built) {
+/* Whether it takes the steps of its stage. */
+static bool is_first(const lh_reconciler *reconciler) {
+    return reconciler->held.team.own == 0;
+}
+
+/* Gives the server the stage of reconciler->held, unless it is the team's. */
+static void hand_over(lh_reconciler *reconciler, lh_built_stage *built) {
     lh_error error;
-    if (lh_server_install(reconciler->options.server, built->stage, reconciler->held.steps_max,
+    if (is_first(reconciler) &&
+        lh_server_install(reconciler->options.server, built->stage, reconciler->held.steps_max,
                           &built->profile, &error) != LH_OK) {
-        lh_stage_destroy(built->stage);
+        lh_built_stage_destroy(built);
         note_failure(reconciler, &error);
         return;
     }
     reconciler->stage = built->stage;
+    reconciler->team = built->team;
     enter(reconciler, HELD);
     lh_log(LH_LOG_INFO, "assignment", "loaded layers=%u-%u model=%s weight_bytes=%zu kv_pages=%zu",
            reconciler->held.first_layer, reconciler->held.last_layer - 1,
@@ -126,6 +146,7 @@ static void on_job_done(void *context, const lh_error *failure) {
     if (is_wanted && !failure) {
         lh_built_stage built = lh_stage_job_take(job);
         hand_over(reconciler, &built);
+        drop_failed_team(reconciler); /* which may have been before there was anything to drop */
     } else if (is_wanted) {
         note_failure(reconciler, failure);
     }
@@ -144,6 +165,10 @@ static void build(lh_reconciler *reconciler) {
     }
     enter(reconciler, BUILDING);
     reconciler->held = reconciler->wanted;
+    if (reconciler->team_failure.status != LH_OK)
+        lh_log(LH_LOG_ERROR, "assignment", "the team of the stage is broken reason=\"%s\"",
+               reconciler->team_failure.message);
+    reconciler->team_failure.status = LH_OK;
     lh_log(LH_LOG_INFO, "assignment", "assigned layers=%u-%u of=%u model=%s chain=%s epoch=%u",
            reconciler->held.first_layer, reconciler->held.last_layer - 1, reconciler->held.layers,
            reconciler->held.model.name, reconciler->held.chain, reconciler->held.epoch);
@@ -153,24 +178,58 @@ static void build(lh_reconciler *reconciler) {
 /* What was prepared for this. */
 static void put_in_place(lh_reconciler *reconciler) {
     lh_built_stage built;
+    lh_error error;
     if (!lh_prepared_stage_take(reconciler->prepared, &reconciler->wanted, &built))
         return; /* it is still being loaded */
+    reconciler->team_failure.status = LH_OK;
+    if (built.team && lh_team_begin(built.team, &error) != LH_OK) {
+        lh_built_stage_destroy(&built);
+        note_failure(reconciler, &error);
+        return;
+    }
     reconciler->held = reconciler->wanted;
     hand_over(reconciler, &built);
     reconcile(reconciler);
+    drop_failed_team(reconciler);
 }
 
 /* ---- Holding ---- */
 
 static void on_removed(void *context) {
     lh_reconciler *reconciler = context;
+    lh_team_destroy(reconciler->team);
+    reconciler->team = NULL;
     enter(reconciler, EMPTY);
     go_on(reconciler);
 }
 
+static void destroy_led(uv_work_t *work) {
+    lh_reconciler *reconciler = work->data;
+    lh_built_stage_destroy(&reconciler->led);
+}
+
+static void on_led_destroyed(uv_work_t *work, int cancelled) {
+    (void)cancelled;
+    on_removed(work->data);
+}
+
+/* Of a team that another machine leads: on libuv's pool, since the team's thread may be in the
+ * midst of a layer, and memory takes a while to give back. */
+static lh_status remove_led(lh_reconciler *reconciler) {
+    reconciler->led = (lh_built_stage){.stage = reconciler->stage, .team = reconciler->team};
+    reconciler->team = NULL;
+    reconciler->removal.data = reconciler;
+    uv_queue_work(reconciler->options.loop, &reconciler->removal, destroy_led, on_led_destroyed);
+    return LH_OK; /* it cannot fail */
+}
+
 static void take_away(lh_reconciler *reconciler) {
     lh_error error;
-    if (lh_server_remove(reconciler->options.server, on_removed, reconciler, &error) != LH_OK) {
+    if (reconciler->team)
+        lh_team_end(reconciler->team); /* nobody waits in it for the others */
+    if ((is_first(reconciler)
+             ? lh_server_remove(reconciler->options.server, on_removed, reconciler, &error)
+             : remove_led(reconciler)) != LH_OK) {
         lh_log(LH_LOG_ERROR, "assignment", "the stage cannot be taken away now reason=\"%s\"",
                error.message);
         return; /* the next answer tries again */
@@ -183,17 +242,19 @@ static void take_away(lh_reconciler *reconciler) {
     enter(reconciler, TAKING_AWAY);
 }
 
-/* Sets route->next_*. name, address and tls: of the worker, unless it is the gateway. */
+/* Sets route->next_*. name, relay, address and tls: of the worker, unless it is the gateway. */
 static void set_next(const lh_reconciler *reconciler, bool is_gateway, const char *name,
-                     const char *address, bool tls, lh_chain_route *route) {
+                     const char *relay, const char *address, bool tls, lh_chain_route *route) {
     const char *gateway_url = reconciler->options.job.gateway_url;
     route->next_tls = is_gateway ? strncmp(gateway_url, "https", 5) == 0 : tls;
     snprintf(route->next_name, sizeof route->next_name, "%s", name);
+    snprintf(route->next_relay, sizeof route->next_relay, "%s", relay);
     snprintf(route->next_address, sizeof route->next_address, "%s",
              is_gateway ? strstr(gateway_url, "://") + 3 : address);
 }
 
-static void take_place(lh_reconciler *reconciler) {
+/* False: the server does not take it, which is noted. */
+static bool set_route(lh_reconciler *reconciler) {
     const lh_control_assignment *wanted = &reconciler->wanted;
     lh_chain_route route = {.epoch = wanted->epoch,
                             .width = lh_stage_config(reconciler->stage)->width,
@@ -204,34 +265,67 @@ static void take_place(lh_reconciler *reconciler) {
                             .kv_epoch = wanted->kv_epoch};
     snprintf(route.chain, sizeof route.chain, "%s", wanted->chain);
     snprintf(route.previous_name, sizeof route.previous_name, "%s", wanted->previous_name);
-    set_next(reconciler, wanted->next_is_gateway, wanted->next_name, wanted->next_address,
-             wanted->next_tls, &route);
+    snprintf(route.previous_relay, sizeof route.previous_relay, "%s", wanted->previous_relay);
+    set_next(reconciler, wanted->next_is_gateway, wanted->next_name, wanted->next_relay,
+             wanted->next_address, wanted->next_tls, &route);
     lh_error error;
-    if (lh_server_set_route(reconciler->options.server, &route, &error) != LH_OK) {
-        reconciler->is_routed = false;
-        note_failure(reconciler, &error);
+    if (lh_server_set_route(reconciler->options.server, &route, &error) == LH_OK)
+        return true;
+    note_failure(reconciler, &error);
+    return false;
+}
+
+static void take_place(lh_reconciler *reconciler) {
+    const lh_control_assignment *wanted = &reconciler->wanted;
+    reconciler->is_routed = !is_first(reconciler) || set_route(reconciler);
+    if (!reconciler->is_routed)
         return;
-    }
     reconciler->held = *wanted;
     reconciler->is_routed = true;
     lh_assignment_failure_forget(&reconciler->failure);
     lh_log(LH_LOG_INFO, "assignment", "ready chain=%s epoch=%u layers=%u-%u next=%s", wanted->chain,
            wanted->epoch, wanted->first_layer, wanted->last_layer - 1,
-           wanted->next_is_gateway ? "gateway" : wanted->next_name);
+           wanted->team.own > 0      ? wanted->team.names[0]
+           : wanted->next_is_gateway ? "gateway"
+                                     : wanted->next_name);
     report_soon(reconciler);
+}
+
+/* An answer that is on its way is to a report of before. */
+static void drop_failed_team(lh_reconciler *reconciler) {
+    lh_error error;
+    if (reconciler->state != HELD || !reconciler->team ||
+        lh_team_failure(reconciler->team, &error) == LH_OK)
+        return;
+    reconciler->team_failure = error;
+    reconciler->words_awaited =
+        reconciler->closing || !lh_control_renewal_is_under_way(reconciler->renewal) ? 1 : 2;
+    take_away(reconciler);
+    report_soon(reconciler);
+}
+
+static void on_team_alarm(uv_async_t *alarm) {
+    drop_failed_team(alarm->data);
+}
+
+/* Any thread. */
+static void on_team_failed(void *context) {
+    uv_async_send(((lh_reconciler *)context)->team_alarm);
 }
 
 static void reconcile(lh_reconciler *reconciler) {
     bool fits =
         reconciler->has_wanted && lh_control_is_same_stage(&reconciler->wanted, &reconciler->held);
-    if (!reconciler->has_wanted)
+    if (!reconciler->has_wanted) {
         lh_assignment_failure_forget(&reconciler->failure);
+        reconciler->team_failure.status = LH_OK;
+    }
     switch (reconciler->state) {
     case EMPTY:
         if (reconciler->has_wanted &&
             lh_prepared_stage_is_for(reconciler->prepared, &reconciler->wanted))
             put_in_place(reconciler);
-        else if (reconciler->has_wanted && !must_wait(reconciler))
+        else if (reconciler->has_wanted && reconciler->words_awaited == 0 && !must_wait(reconciler))
             build(reconciler);
         break;
     case BUILDING:
@@ -290,9 +384,21 @@ static void try_hop(lh_reconciler *reconciler, const lh_control_answer *answer) 
         .width = trial->width, .is_last = trial->next_is_gateway, .wire = trial->wire};
     reconciler->tried = *trial;
     snprintf(route.chain, sizeof route.chain, "%s", trial->chain);
-    set_next(reconciler, trial->next_is_gateway, trial->next_name, trial->next_address,
-             trial->next_tls, &route);
+    set_next(reconciler, trial->next_is_gateway, trial->next_name, trial->next_relay,
+             trial->next_address, trial->next_tls, &route);
     lh_server_try(reconciler->options.server, &route);
+}
+
+/* It goes on beside everything else. */
+static void survey_link(lh_reconciler *reconciler, const lh_control_answer *answer) {
+    const lh_control_survey *survey = &answer->survey;
+    lh_chain_route route = {0};
+    set_next(reconciler, survey->next_is_gateway, survey->next_name, "", survey->next_address,
+             survey->next_tls, &route);
+    lh_survey_target target = {.next_tls = route.next_tls, .bytes_max = survey->bytes_max};
+    memcpy(target.next_name, route.next_name, sizeof target.next_name);
+    memcpy(target.next_address, route.next_address, sizeof target.next_address);
+    lh_server_survey(reconciler->options.server, answer->has_survey ? &target : NULL);
 }
 
 /* It shares the machine with the stage that serves. */
@@ -311,6 +417,8 @@ static void release(lh_reconciler *reconciler) {
 static void on_answer(void *context, const lh_control_answer *answer) {
     lh_reconciler *reconciler = context;
     reconciler->is_heard = true;
+    if (reconciler->words_awaited > 0)
+        reconciler->words_awaited--;
     if (answer->is_planned) {
         reconciler->has_wanted = answer->has_assignment;
         reconciler->is_urgent = answer->is_urgent;
@@ -323,6 +431,8 @@ static void on_answer(void *context, const lh_control_answer *answer) {
         prepare(reconciler, answer);
         try_hop(reconciler, answer);
     }
+    survey_link(reconciler, answer);
+    lh_server_relay(reconciler->options.server, answer->relayed, answer->relay_count);
     note_loading(reconciler);
     if (lh_departure_hear(&reconciler->departure, answer))
         release(reconciler);
@@ -417,6 +527,7 @@ static void fill_report(void *context, lh_worker_report *report) {
              options->job.device ? options->job.device->name : options->job.kernels->name);
     snprintf(report->plain_address, sizeof report->plain_address, "%s", options->address_plain);
     snprintf(report->tls_address, sizeof report->tls_address, "%s", options->address_tls);
+    snprintf(report->member_address, sizeof report->member_address, "%s", options->address_members);
     if (options->trust)
         snprintf(report->trust_sha256, sizeof report->trust_sha256, "%s", options->trust);
     lh_server_status status;
@@ -428,10 +539,18 @@ static void fill_report(void *context, lh_worker_report *report) {
     report->next = status.next;
     memcpy(report->next_error, status.next_error, sizeof report->next_error);
     report->trial = status.trial;
+    report->surveyed = status.surveyed;
+    report->relays = options->relays;
+    report->is_behind_relay = options->is_behind_relay;
+    report->reach_count = status.reach_count;
+    memcpy(report->reaches, status.reaches, sizeof report->reaches);
     report_assignment(reconciler, report);
     report_loaded(reconciler, report);
     report_kv(reconciler, status.kv_epoch, report);
-    lh_prepared_stage_report(reconciler->prepared, report);
+    if (options->job.inventory)
+        report->cached_count = lh_weight_inventory_read(options->job.inventory, report->cached);
+    if (reconciler->prepared)
+        lh_prepared_stage_report(reconciler->prepared, report);
     report->host = options->host;
     lh_host_facts_read_clock(&report->host);
     if (options->job.tls && options->job.tls->credentials)
@@ -461,6 +580,8 @@ static void describe_stage(const lh_reconciler *reconciler, char *text, size_t s
         snprintf(text, size, "Cannot serve %s: %s", layers, reconciler->failure.error.message);
     else if (reconciler->state == BUILDING)
         describe_loading(reconciler, layers, text, size);
+    else if (reconciler->is_routed && about->team.own > 0)
+        snprintf(text, size, "Computes %s together with %.60s", layers, about->team.names[0]);
     else if (reconciler->is_routed)
         snprintf(text, size, "Serves %s in chain %.60s", layers, about->chain);
     else
@@ -481,7 +602,28 @@ void lh_reconciler_read_report(const lh_reconciler *reconciler, lh_worker_report
     fill_report((void *)(uintptr_t)reconciler, report);
 }
 
+lh_mesh_totals lh_reconciler_count_gathers(const lh_reconciler *reconciler) {
+    return reconciler->team ? lh_team_count(reconciler->team) : (lh_mesh_totals){0};
+}
+
 /* ---- Life ---- */
+
+static lh_status open_alarm(lh_reconciler *reconciler, lh_error *error) {
+    reconciler->team_alarm = malloc(sizeof *reconciler->team_alarm);
+    if (!reconciler->team_alarm)
+        return lh_fail(error, LH_ERR_NO_MEMORY, "reconciler: out of memory");
+    reconciler->team_alarm->data = reconciler;
+    uv_async_init(reconciler->options.loop, reconciler->team_alarm, on_team_alarm);
+    return LH_OK;
+}
+
+static void on_alarm_closed(uv_handle_t *alarm) {
+    free(alarm);
+}
+
+static void close_alarm(lh_reconciler *reconciler) {
+    uv_close((uv_handle_t *)reconciler->team_alarm, on_alarm_closed);
+}
 
 lh_status lh_reconciler_create(const lh_reconciler_options *options, lh_reconciler **reconciler,
                                lh_error *error) {
@@ -492,10 +634,15 @@ lh_status lh_reconciler_create(const lh_reconciler_options *options, lh_reconcil
         return lh_fail(error, LH_ERR_NO_MEMORY, "reconciler: out of memory");
     made->options = *options;
     made->instance = lh_random_u64();
-    lh_status status = lh_prepared_stage_create(options->loop, &options->job, on_prepared_change,
-                                                made, &made->prepared, error);
+    made->options.job.on_team_failed = on_team_failed;
+    made->options.job.team_context = made;
+    lh_status status = open_alarm(made, error);
     if (status != LH_OK)
         goto fail_after_calloc;
+    status = lh_prepared_stage_create(options->loop, &made->options.job, on_prepared_change, made,
+                                      &made->prepared, error);
+    if (status != LH_OK)
+        goto fail_after_alarm;
     status = lh_control_renewal_create(options->loop, options->job.gateway_url, options->name,
                                        options->job.tls, &events, made, &made->renewal, error);
     if (status != LH_OK)
@@ -506,6 +653,8 @@ lh_status lh_reconciler_create(const lh_reconciler_options *options, lh_reconcil
 
 fail_after_prepared:
     lh_prepared_stage_close(made->prepared, NULL, NULL);
+fail_after_alarm:
+    close_alarm(made);
 fail_after_calloc:
     free(made);
     return status;
@@ -526,6 +675,7 @@ static void finish_close(lh_reconciler *reconciler) {
     }
     void (*on_closed)(void *) = reconciler->on_closed;
     void *context = reconciler->closed_context;
+    close_alarm(reconciler);
     free(reconciler);
     if (on_closed)
         on_closed(context);
@@ -550,6 +700,8 @@ void lh_reconciler_close(lh_reconciler *reconciler, void (*on_closed)(void *), v
     reconciler->closed_context = context;
     if (reconciler->job)
         lh_stage_job_cancel(reconciler->job);
+    if (reconciler->team && reconciler->state == HELD)
+        take_away(reconciler);
     lh_prepared_stage_close(reconciler->prepared, on_prepared_closed, reconciler);
     lh_control_renewal_close(reconciler->renewal, on_renewal_closed, reconciler);
 }

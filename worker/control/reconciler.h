@@ -23,6 +23,8 @@ typedef struct lh_reconciler_options {
     lh_server *server; /* outlives the reconciler */
     const char *name, *site;
     const char *address_plain, *address_tls; /* as the hop before reaches this worker; "": none */
+    const char *address_members;             /* as other members of a team do; "": none */
+    bool relays, is_behind_relay;            /* as in lh_worker_report; the server relays, too */
     uint64_t memory_bytes;
     lh_machine_speed speed; /* zeros: not measured */
     lh_host_facts host;     /* of this machine, at the program's start */
@@ -32,7 +34,7 @@ typedef struct lh_reconciler_options {
     const char *trust;
     void (*on_trust)(void *context, const char *digest);
     void *trust_context;
-    lh_stage_job_options job;
+    lh_stage_job_options job; /* its on_team_failed is set here */
 } lh_reconciler_options;
 
 /* All texts and pointers outlive the reconciler. The first report goes out from the loop.
@@ -41,10 +43,13 @@ lh_status lh_reconciler_create(const lh_reconciler_options *options, lh_reconcil
                                lh_error *error);
 /* What the worker does, or waits for, in a sentence for people. */
 void lh_reconciler_describe(const lh_reconciler *reconciler, char *text, size_t size);
-/* What it would report now. */
+/* What it would report now, also while it closes. */
 void lh_reconciler_read_report(const lh_reconciler *reconciler, lh_worker_report *report);
+/* What it has gathered with those with whom it computes its stage; zeros: it computes alone. */
+lh_mesh_totals lh_reconciler_count_gathers(const lh_reconciler *reconciler);
 /* From now on reports say that the worker leaves. It goes on serving; on_released comes, once, when
  * the gateway lets it go, or seems to be gone itself. */
 void lh_reconciler_leave(lh_reconciler *reconciler, void (*on_released)(void *), void *context);
-/* Waits for the work on libuv's pool; the stage stays with the server. Then on_closed. */
+/* Waits for the work on libuv's pool; the stage stays with the server, unless it is a team's, which
+ * ends. Then on_closed. */
 void lh_reconciler_close(lh_reconciler *reconciler, void (*on_closed)(void *), void *context);

@@ -1,8 +1,10 @@
-/* Weights, hyper-parameters, repacking, calibration: in this order, on a thread that may wait. */
+/* Weights, hyper-parameters, repacking, the team, calibration: in this order, on a thread that may
+ * wait. */
 #include "worker/control/stage_job.h"
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
+#include "worker/compute/stage/parameters.h"
 #include "worker/compute/stage/stage_memory.h"
 #include "worker/control/stage_trials.h"
 #include "worker/weights/weights.h"
@@ -12,6 +14,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -21,9 +24,26 @@
 #define CALIBRATION_US        700000.0
 #define URGENT_CALIBRATION_US 60000.0
 
+/* Of a team. Who has no weights yet may have to fetch gigabytes first. */
+#define FORMING_MS (30 * 60 * 1000)
+/* Who listens can be connected to while it fetches. Nothing depends on a team that is prepared, so
+ * it is given up; one that is to serve has nothing better to do than to wait. */
+#define UNREACHED_MS 15000
+
 /* How nice a job is to the stage that computes beside it: the kernel gives it a third of that one's
  * share where both want a core. */
 #define BESIDE_NICENESS 5
+
+void lh_built_stage_destroy(lh_built_stage *built) {
+    bool leads = built->stage && lh_stage_made_with(built->stage)->membership.number == 0;
+    if (leads)
+        lh_stage_destroy(built->stage); /* the last orders go to the team */
+    lh_team_destroy(built->team);
+    if (!leads)
+        lh_stage_destroy(built->stage);
+    built->stage = NULL;
+    built->team = NULL;
+}
 
 struct lh_stage_job {
     lh_stage_job_options options;
@@ -35,6 +55,8 @@ struct lh_stage_job {
     atomic_bool loading;
     _Atomic uint64_t done_bytes, total_bytes;
     bool is_done;
+    pthread_mutex_t mutex; /* guards what follows */
+    lh_team *joined;       /* the work may wait in it; NULL: in none */
     /* The work's, until it is done. */
     int64_t logged_us;
     lh_built_stage built;
@@ -129,6 +151,123 @@ static lh_status check_memory(const lh_stage_job *job, const lh_weights *weights
                            : status;
 }
 
+/* Whoever cancels the job ends the team that it waits in. */
+static void note_joined(lh_stage_job *job, lh_team *team) {
+    pthread_mutex_lock(&job->mutex);
+    job->joined = team;
+    if (team && atomic_load(&job->cancelled))
+        lh_team_end(team);
+    pthread_mutex_unlock(&job->mutex);
+}
+
+static lh_status join_team(lh_stage_job *job, lh_error *error) {
+    const lh_control_team *team = &job->assignment.team;
+    lh_address addresses[LH_MEMBERS_MAX];
+    lh_team_options options = {
+        .identity = {job->assignment.chain, team->epoch, team->members, team->own, {0}},
+        .addresses = addresses,
+        .listener = job->options.member_listener,
+        .forming_ms = FORMING_MS,
+        .unreached_ms = job->options.is_beside ? UNREACHED_MS : 0,
+        .cancelled = &job->cancelled,
+        .on_failed = job->options.on_team_failed,
+        .context = job->options.team_context};
+    lh_status status = LH_OK;
+    memcpy(options.identity.secret, team->secret, sizeof team->secret);
+    for (uint32_t i = 0; i < team->members && status == LH_OK; i++)
+        status = lh_address_parse(team->addresses[i], &addresses[i], error);
+    if (status != LH_OK)
+        return status;
+    lh_log(LH_LOG_INFO, "assignment", "joins a team first=%s own=%u members=%u epoch=%u",
+           team->names[0], team->own, team->members, team->epoch);
+    status = lh_team_form(&options, job->built.stage, &job->built.team, error);
+    if (status == LH_OK)
+        note_joined(job, job->built.team);
+    return status;
+}
+
+/* The others of a team are timed with the first one. */
+static lh_status begin_and_calibrate(lh_stage_job *job, lh_error *error) {
+    lh_team *team = job->built.team;
+    lh_status status = team ? lh_team_begin(team, error) : LH_OK;
+    return status == LH_OK && job->assignment.team.own == 0 ? calibrate(job, error) : status;
+}
+
+/* Of a team that is to rest until it is needed: it is timed, and so tried. */
+static lh_status rehearse(lh_stage_job *job, lh_error *error) {
+    if (job->assignment.team.own > 0)
+        return lh_team_follow(job->built.team, error);
+    lh_status status = begin_and_calibrate(job, error);
+    return status == LH_OK ? lh_team_rest(job->built.team, error) : status;
+}
+
+static void leave_team(lh_stage_job *job) {
+    note_joined(job, NULL);
+    lh_team_destroy(job->built.team);
+    job->built.team = NULL;
+    lh_stage_reset(job->built.stage); /* of what the trials have left in it */
+}
+
+/* Again, where another member is lost meanwhile: it may come back, or else the gateway wants
+ * something else. */
+static lh_status join_and_rehearse(lh_stage_job *job, lh_error *error) {
+    lh_status status = join_team(job, error);
+    while (status == LH_OK) {
+        status = rehearse(job, error);
+        if (status != LH_ERR_CLOSED && status != LH_ERR_TIMEOUT)
+            return status;
+        lh_log(LH_LOG_WARN, "assignment", "a team that is prepared forms again reason=\"%s\"",
+               error->message);
+        leave_team(job);
+        status = join_team(job, error);
+    }
+    return status;
+}
+
+static lh_status join_and_calibrate(lh_stage_job *job, lh_error *error) {
+    bool has_team = job->assignment.team.members > 0;
+    if (has_team && job->options.is_beside)
+        return join_and_rehearse(job, error);
+    lh_status status = has_team ? join_team(job, error) : LH_OK;
+    return status == LH_OK ? begin_and_calibrate(job, error) : status;
+}
+
+/* Whose part of the tensors is fetched. */
+typedef struct own_part {
+    const lh_model_config *config;
+    lh_layer_range range;
+    lh_division division;
+} own_part;
+
+static uint32_t slices_of(void *context, lh_tensor_role role, const lh_gguf_tensor *tensor,
+                          lh_tensor_slice slices[LH_TENSOR_PARTS_MAX]) {
+    const own_part *own = context;
+    return lh_parameters_slices(own->config, own->range, &own->division, role, tensor, slices);
+}
+
+/* A member of a team has, and fetches, its own part alone. */
+static lh_status ensure_weights(lh_stage_job *job, lh_weights *weights,
+                                const lh_model_config *config, const lh_stage_options *options,
+                                lh_error *error) {
+    own_part own = {.config = config, .range = options->range};
+    const lh_weight_needs needs = {slices_of, &own};
+    lh_status status = lh_division_make(config, &options->membership, &own.division, error);
+    return status == LH_OK ? lh_weights_ensure(weights, config, options->range,
+                                               own.division.members > 1 ? &needs : NULL,
+                                               on_progress, job, error)
+                           : status;
+}
+
+/* What is here of the model, now that it is known; without it a stage is built as well. */
+static void list_layers(const lh_stage_job *job, const lh_weights *weights,
+                        const lh_model_config *config) {
+    lh_error problem;
+    if (job->options.inventory &&
+        lh_weights_list_layers(weights, config, job->options.inventory, &problem) != LH_OK)
+        lh_log(LH_LOG_WARN, "assignment", "cached layers are not told reason=\"%s\"",
+               problem.message);
+}
+
 static lh_status build(lh_stage_job *job, lh_weights *weights, lh_error *error) {
     const lh_control_assignment *assignment = &job->assignment;
     lh_layer_range range = {assignment->first_layer, assignment->last_layer};
@@ -141,19 +280,26 @@ static lh_status build(lh_stage_job *job, lh_weights *weights, lh_error *error) 
                        "the assignment speaks of %u layers, the model has %u", assignment->layers,
                        config.layers);
     }
-    const lh_stage_options options = {.range = range,
-                                      .kv_bytes = job->options.kv_bytes,
-                                      .kv_type = assignment->kv_type,
-                                      .context = assignment->context,
-                                      .rows_max = assignment->rows_max,
-                                      .steps_max = assignment->steps_max,
-                                      .activations = assignment->activations,
-                                      .kernels = job->options.kernels,
-                                      .pool = job->pool,
-                                      .device = job->options.device};
+    list_layers(job, weights, &config);
+    const lh_control_team *team = &assignment->team;
+    lh_stage_options options = {.range = range,
+                                .kv_bytes = job->options.kv_bytes,
+                                .kv_type = assignment->kv_type,
+                                .context = assignment->context,
+                                .rows_max = assignment->rows_max,
+                                .steps_max = assignment->steps_max,
+                                .activations = assignment->activations,
+                                .kernels = job->options.kernels,
+                                .pool = job->pool,
+                                .device = job->options.device,
+                                .is_fast = assignment->is_fast,
+                                .membership = {team->members, team->own, {0}}};
+    memcpy(options.membership.weights, team->weights, sizeof team->weights);
     status = check_memory(job, weights, &config, &options, error);
     if (status == LH_OK)
-        status = lh_weights_ensure(weights, &config, range, on_progress, job, error);
+        status = ensure_weights(job, weights, &config, &options, error);
+    if (job->options.inventory)
+        lh_weight_inventory_refresh(job->options.inventory);
     if (status != LH_OK)
         return status;
     lh_log(LH_LOG_INFO, "assignment",
@@ -167,7 +313,7 @@ static lh_status build(lh_stage_job *job, lh_weights *weights, lh_error *error) 
     lh_weight_source source = lh_weights_source(weights);
     status = lh_stage_create(lh_weights_gguf(weights), &config, &source, &options, on_progress, job,
                              &job->built.stage, error);
-    return status == LH_OK ? calibrate(job, error) : status;
+    return status == LH_OK ? join_and_calibrate(job, error) : status;
 }
 
 static lh_status run(lh_stage_job *job, lh_error *error) {
@@ -177,6 +323,7 @@ static lh_status run(lh_stage_job *job, lh_error *error) {
     if (status != LH_OK)
         return status;
     status = build(job, weights, error);
+    note_joined(job, NULL);
     lh_weights_close(weights);
     return status;
 }
@@ -233,6 +380,7 @@ lh_status lh_stage_job_start(uv_loop_t *loop, const lh_stage_job_options *option
     made->on_done = on_done;
     made->context = context;
     made->work.data = made;
+    pthread_mutex_init(&made->mutex, NULL);
     uv_queue_work(loop, &made->work, do_work, on_worked); /* which cannot fail */
     *job = made;
     return LH_OK;
@@ -240,7 +388,8 @@ lh_status lh_stage_job_start(uv_loop_t *loop, const lh_stage_job_options *option
 
 void lh_stage_job_destroy(lh_stage_job *job) {
     assert(job->is_done);
-    lh_stage_destroy(job->built.stage);
+    lh_built_stage_destroy(&job->built);
+    pthread_mutex_destroy(&job->mutex);
     free(job);
 }
 
@@ -248,11 +397,16 @@ lh_built_stage lh_stage_job_take(lh_stage_job *job) {
     assert(job->is_done && job->status == LH_OK);
     lh_built_stage built = job->built;
     job->built.stage = NULL;
+    job->built.team = NULL;
     return built;
 }
 
 void lh_stage_job_cancel(lh_stage_job *job) {
+    pthread_mutex_lock(&job->mutex);
     atomic_store(&job->cancelled, true);
+    if (job->joined)
+        lh_team_end(job->joined);
+    pthread_mutex_unlock(&job->mutex);
 }
 
 lh_worker_stage_state lh_stage_job_progress(const lh_stage_job *job, uint64_t *done_bytes,

@@ -1,5 +1,6 @@
-/* One stage from its assignment: fetches the weights, builds the stage and times it. The work waits
- * and computes, so it runs on libuv's pool. The thread pool must be idle meanwhile, since a stage
+/* One stage from its assignment: fetches the weights, builds the stage, waits for those who compute
+ * it together with this machine, and times it. The work waits and computes, so it runs on libuv's
+ * pool. The thread pool must be idle meanwhile, since a stage
  * packs its weights with it; or else the job works beside it, with threads of its own that leave
  * the pool's most of the machine.
  *
@@ -11,7 +12,9 @@
 #include "common/protocol/measurements.h"
 #include "worker/compute/stage/stage.h"
 #include "worker/control/control_json.h"
+#include "worker/team/team.h"
 #include "worker/weights/weight_cache.h"
+#include "worker/weights/weight_inventory.h"
 
 #include <uv.h>
 
@@ -21,28 +24,39 @@ typedef struct lh_stage_job_options {
     const char *gateway_url;   /* "http://host:port" or "https://host:port" */
     const lh_tls_options *tls; /* NULL: none */
     lh_weight_cache *cache;
-    const char *model_path; /* a local GGUF file, or NULL */
+    lh_weight_inventory *inventory; /* of the cache; NULL: none is kept */
+    const char *model_path;         /* a local GGUF file, or NULL */
     const lh_kernels *kernels;
     lh_thread_pool *pool;
     const lh_device *device; /* NULL: the processors */
     size_t kv_bytes;
     const lh_memory_gauge
-        *memory;    /* a stage that is more than what is free is refused; NULL: none */
-    bool is_beside; /* another stage computes on the pool meanwhile */
+        *memory; /* a stage that is more than what is free is refused; NULL: none */
+    /* another stage computes on the pool meanwhile; a team rests when the job is done (team.h) */
+    bool is_beside;
     bool is_urgent; /* sequences wait: it is timed only as much as it needs to be */
+    /* where other members of a team connect: non-blocking; -1: it computes with nobody */
+    int member_listener;
+    void (*on_team_failed)(void *context); /* as of lh_team_options */
+    void *team_context;
 } lh_stage_job_options;
 
 typedef struct lh_built_stage {
     lh_stage *stage;            /* NULL: the job was only to fetch */
+    lh_team *team;              /* with whom it computes; NULL: alone */
     lh_compute_profile profile; /* what its steps cost; no points: that was not found out */
 } lh_built_stage;
+
+/* Stage and team, in the order in which they may go; both may be NULL. It takes a while. Thread:
+ * any. */
+void lh_built_stage_destroy(lh_built_stage *built);
 
 /* Starts the work. on_done comes once, from the loop, also after a cancel; *failure (NULL: it went
  * well) is one of lh_weights_open, lh_weights_ensure or lh_stage_create, or LH_ERR_INVALID: the
  * model has another number of layers than the assignment says, or LH_ERR_UNSUPPORTED: this worker
  * can compute no stage of the model, now or later, or LH_ERR_LIMIT: it would take more memory than
- * is free now. All pointers of the options outlive the job; the assignment is copied.
- * LH_ERR_NO_MEMORY. */
+ * is free now; or one of lh_team_form. All pointers of the options outlive the job; the assignment
+ * is copied. LH_ERR_NO_MEMORY. */
 lh_status lh_stage_job_start(uv_loop_t *loop, const lh_stage_job_options *options,
                              const lh_control_assignment *assignment,
                              void (*on_done)(void *context, const lh_error *failure), void *context,

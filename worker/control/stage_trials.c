@@ -57,7 +57,7 @@ static void on_shard(void *context, const lh_stage_shard *shard) {
     if (b->emit_at_us == 0)
         b->emit_at_us = lh_core_clock_us(&b->clock);
     if (b->failure.status == LH_OK &&
-        lh_frames_of_shard((uint32_t)b->wire, shard, &bytes, &length, &b->failure) == LH_OK) {
+        lh_frames_of_shard(b->wire, shard, &bytes, &length, &b->failure) == LH_OK) {
         free(bytes);
     }
 }
@@ -74,8 +74,11 @@ static bool is_cancelled(void *context) {
 }
 
 static lh_status finish(bench *b, lh_stage_step *step, lh_error *error) {
-    lh_stage_output output = {
-        .context = b, .on_shard = on_shard, .on_sample = on_sample, .is_cancelled = is_cancelled};
+    lh_stage_output output = {.context = b,
+                              .on_shard = on_shard,
+                              .wire = b->wire,
+                              .on_sample = on_sample,
+                              .is_cancelled = is_cancelled};
     lh_status status = lh_stage_finish(step, &output, error);
     if (status == LH_OK && b->failure.status != LH_OK) {
         *error = b->failure;

@@ -18,8 +18,10 @@ typedef struct lh_chain_route {
     /* the KV cache stays where it was last emptied with this epoch; 0: it is emptied */
     uint32_t kv_epoch;
     char previous_name[LH_WORKER_NAME_BYTES]; /* who sends the steps; "" is the gateway */
-    char next_name[LH_WORKER_NAME_BYTES];     /* "" is the gateway */
-    char next_address[LH_ADDRESS_BYTES];
+    /* through which worker the steps come, and go; "": directly */
+    char previous_relay[LH_WORKER_NAME_BYTES], next_relay[LH_WORKER_NAME_BYTES];
+    char next_name[LH_WORKER_NAME_BYTES]; /* "" is the gateway */
+    char next_address[LH_ADDRESS_BYTES];  /* of the relay, where there is one */
     bool next_tls;
 } lh_chain_route;
 

@@ -1,6 +1,8 @@
 /* Stage shard to frames, sampled tokens to a results frame. */
 #include "worker/serve/frames.h"
 
+#include "common/protocol/wire_type.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,9 +19,29 @@ static size_t frames_bytes(lh_wire_type wire, const lh_stage_shard *shard, uint3
     return bytes;
 }
 
-lh_status lh_frames_of_shard(uint32_t encoding, const lh_stage_shard *shard, void **bytes,
+/* Rows [row, row + rows) of the shard. */
+static lh_status encode_rows(lh_wire_type wire, const lh_stage_shard *shard, uint32_t row,
+                             uint32_t rows, uint8_t *buffer, size_t capacity, size_t *length,
+                             lh_error *error) {
+    const uint32_t first_row = shard->first_row + row, columns = shard->columns;
+    if (shard->values)
+        return lh_step_encode_shard(wire, first_row, rows, shard->first_column, columns,
+                                    shard->values + (size_t)row * columns, buffer, capacity, length,
+                                    error);
+    if (!shard->packed)
+        return lh_step_refuse_shard(first_row, shard->first_column, error);
+    uint8_t *values;
+    lh_status status = lh_step_begin_shard(wire, first_row, rows, shard->first_column, columns,
+                                           buffer, capacity, &values, error);
+    if (status != LH_OK)
+        return status;
+    lh_wire_cut_rows(wire, shard->packed, shard->rows, columns, row, rows, values);
+    lh_step_end_shard(wire, rows, columns, buffer, length);
+    return LH_OK;
+}
+
+lh_status lh_frames_of_shard(lh_wire_type wire, const lh_stage_shard *shard, void **bytes,
                              size_t *length, lh_error *error) {
-    lh_wire_type wire = (lh_wire_type)encoding;
     uint32_t rows_max = lh_step_shard_rows_max(wire, shard->columns);
     size_t capacity = frames_bytes(wire, shard, rows_max), used = 0;
     uint8_t *buffer = malloc(capacity);
@@ -31,9 +53,7 @@ lh_status lh_frames_of_shard(uint32_t encoding, const lh_stage_shard *shard, voi
         uint32_t rows = shard->rows - row < rows_max ? shard->rows - row : rows_max;
         size_t written = 0;
         lh_status status =
-            lh_step_encode_shard(wire, shard->first_row + row, rows, shard->first_column,
-                                 shard->columns, shard->values + (size_t)row * shard->columns,
-                                 buffer + used, capacity - used, &written, error);
+            encode_rows(wire, shard, row, rows, buffer + used, capacity - used, &written, error);
         if (status != LH_OK) {
             free(buffer);
             return status;

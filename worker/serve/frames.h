@@ -4,9 +4,9 @@
 #include "common/protocol/step.h"
 #include "worker/compute/stage/stage.h"
 
-/* lh_pipeline_options.encode: encoding is an lh_wire_type; a shard too large for one frame becomes
- * several. LH_ERR_NO_MEMORY, and the errors of lh_step_encode_shard. */
-lh_status lh_frames_of_shard(uint32_t encoding, const lh_stage_shard *shard, void **bytes,
+/* lh_pipeline_options.encode: a shard too large for one frame becomes several. LH_ERR_NO_MEMORY,
+ * and the errors of lh_step_encode_shard, also where a device has packed it. */
+lh_status lh_frames_of_shard(lh_wire_type wire, const lh_stage_shard *shard, void **bytes,
                              size_t *length, lh_error *error);
 
 /* LH_ERR_NO_MEMORY, and the errors of lh_step_encode_results. */

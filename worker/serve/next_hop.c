@@ -12,12 +12,16 @@
 
 /* ---- The connections ---- */
 
+/* Whether both lead to the same end, by the same way. */
+static bool leads_alike(const lh_chain_route *a, const lh_chain_route *b) {
+    return strcmp(a->chain, b->chain) == 0 && strcmp(a->next_name, b->next_name) == 0 &&
+           strcmp(a->next_relay, b->next_relay) == 0 &&
+           strcmp(a->next_address, b->next_address) == 0 && a->next_tls == b->next_tls;
+}
+
 bool lh_next_hop_is_for(const lh_next_hop *hop, const lh_chain_route *present,
                         const lh_chain_route *route) {
-    return hop->client && !hop->is_suspect && strcmp(present->chain, route->chain) == 0 &&
-           strcmp(present->next_name, route->next_name) == 0 &&
-           strcmp(present->next_address, route->next_address) == 0 &&
-           present->next_tls == route->next_tls;
+    return hop->client && !hop->is_suspect && leads_alike(present, route);
 }
 
 static void on_part_closed(void *context) {
@@ -29,9 +33,7 @@ static void on_part_closed(void *context) {
 
 /* Whether the connections of one serve the other. */
 static bool is_same_hop(const lh_chain_route *a, const lh_chain_route *b) {
-    return strcmp(a->chain, b->chain) == 0 && strcmp(a->next_name, b->next_name) == 0 &&
-           strcmp(a->next_address, b->next_address) == 0 && a->next_tls == b->next_tls &&
-           a->is_last == b->is_last;
+    return leads_alike(a, b) && a->is_last == b->is_last;
 }
 
 static lh_status open_client(lh_next_hop *hop, const lh_chain_route *route,
@@ -42,7 +44,8 @@ static lh_status open_client(lh_next_hop *hop, const lh_chain_route *route,
                        route->next_address);
     lh_tls_options meant = {0};
     if (route->next_tls)
-        meant = lh_tls_options_for(hop->tls, route->next_name);
+        meant = lh_tls_options_for(hop->tls, route->next_relay[0] != '\0' ? route->next_relay
+                                                                          : route->next_name);
     const lh_tls_options *tls = route->next_tls ? &meant : NULL;
     uint32_t lanes = route->is_last ? 0 : hop->connections - 1;
     lh_h2_limits limits = hop->limits;
@@ -53,6 +56,7 @@ static lh_status open_client(lh_next_hop *hop, const lh_chain_route *route,
     if (status != LH_OK)
         return status;
     hop->open_parts++;
+    lh_worker_client_set_relayed_to(*client, route->next_relay[0] != '\0' ? route->next_name : "");
     status = lh_worker_client_add_lanes(*client, hop->loop, tls, &hop->limits, lanes, error);
     if (status != LH_OK)
         lh_worker_client_close(*client, on_part_closed, hop);
@@ -131,6 +135,12 @@ bool lh_next_hop_try(lh_next_hop *hop, const lh_chain_route *route) {
 
 const lh_hop_trial_report *lh_next_hop_read_trial(const lh_next_hop *hop) {
     return hop->trial ? lh_hop_trial_read(hop->trial) : &hop->stuck;
+}
+
+void lh_next_hop_report_trial(const lh_next_hop *hop, lh_hop_trial_report *report) {
+    *report = *lh_next_hop_read_trial(hop);
+    if (hop->trial)
+        lh_hop_trial_read_profile(hop->trial, &report->hop);
 }
 
 /* ---- Steps ---- */

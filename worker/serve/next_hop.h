@@ -48,8 +48,9 @@ void lh_next_hop_note_state(lh_next_hop *hop, const char *address, bool connecte
  * one of another ends. NULL: none. Whether it is another trial than before: then its report may say
  * at once that it cannot begin. */
 bool lh_next_hop_try(lh_next_hop *hop, const lh_chain_route *route);
-/* State NONE where there is none. */
+/* State NONE where there is none; without what the hop has measured, which the next one adds. */
 const lh_hop_trial_report *lh_next_hop_read_trial(const lh_next_hop *hop);
+void lh_next_hop_report_trial(const lh_next_hop *hop, lh_hop_trial_report *report);
 
 /* lh_worker_client_submit; the error says that it is the next hop's. */
 lh_status lh_next_hop_submit(lh_next_hop *hop, const lh_step_manifest *manifest, void *step,

@@ -32,6 +32,8 @@ struct lh_server {
     lh_pipeline *pipeline;
     lh_stage_meter meter; /* of the stage; without points where there is none */
     lh_next_hop hop;
+    lh_hop_survey survey;
+    lh_relay *relay;            /* NULL: it does not relay */
     lh_log_limit hop_log_limit; /* of its going down */
     lh_chain_place place;
     lh_step_table table;
@@ -130,12 +132,27 @@ static void take_trial(lh_server *server, lh_h2_stream *stream, const lh_h2_requ
         refuse(server, stream, lh_step_answer_http_status(status), status, error.message);
 }
 
+/* For a worker behind this one. */
+static void pass_on(lh_server *server, const char *to, lh_h2_stream *stream,
+                    const lh_h2_request *http, const lh_worker_request *request,
+                    const lh_h2_stream_events **events, void **context) {
+    if (server->relay)
+        lh_relay_take(server->relay, to, stream, http, request, events, context);
+    else
+        refuse(server, stream, 404, LH_ERR_NOT_FOUND, "this worker does not relay (--relay)");
+}
+
 static void on_request(void *server_context, lh_h2_stream *stream, const lh_h2_request *http,
                        const lh_h2_stream_events **events, void **context) {
     lh_server *server = server_context;
     lh_worker_request request;
     lh_error error;
+    const char *to = lh_h2_request_header(http, LH_RELAY_TO_HEADER);
     lh_worker_request_read(http, &request);
+    if (to) {
+        pass_on(server, to, stream, http, &request, events, context);
+        return;
+    }
     lh_status status = lh_authorize(&server->place, http, &request, &error);
     if (status != LH_OK) {
         lh_log(LH_LOG_DEBUG, "server", "a request is refused peer=%s path=%s error=\"%s\"",
@@ -202,6 +219,8 @@ static void on_woken(uv_async_t *handle) {
 static void after_io(uv_check_t *handle) {
     lh_server *server = handle->data;
     lh_step_table_count_sent(&server->table);
+    if (server->relay)
+        lh_relay_count_sent(server->relay);
 }
 
 static void tell_change(lh_server *server) {
@@ -253,6 +272,40 @@ void lh_server_try(lh_server *server, const lh_chain_route *route) {
     lh_log(LH_LOG_INFO, "server", "a hop is tried next=%s address=%s",
            name_or_gateway(route->next_name), route->next_address);
     on_trial(server);
+}
+
+/* ---- From the survey of a link ---- */
+
+static void on_survey(void *context) {
+    lh_server *server = context;
+    lh_hop_trial_report survey;
+    lh_hop_survey_read(&server->survey, &survey);
+    if (survey.state == LH_HOP_TRIAL_FAILED)
+        lh_log(LH_LOG_INFO, "server", "a link cannot be surveyed to=%s address=%s reason=\"%s\"",
+               survey.next, survey.address, survey.error);
+    else
+        lh_log(LH_LOG_INFO, "server",
+               "a link is surveyed to=%s address=%s mbit_per_s=%.1f is_bound=%d "
+               "round_trip_ms=%.3f probe_bytes=%llu",
+               survey.next, survey.address, 8 * survey.hop.bytes_per_us,
+               survey.hop.bytes_per_us_is_bound, (double)survey.hop.round_trip_us / 1000,
+               (unsigned long long)survey.hop.probe_bytes_sent);
+    tell_change(server);
+}
+
+void lh_server_survey(lh_server *server, const lh_survey_target *target) {
+    lh_hop_survey_want(&server->survey, target);
+}
+
+/* ---- Workers behind ---- */
+
+static void on_reach_change(void *context) {
+    tell_change(context);
+}
+
+void lh_server_relay(lh_server *server, const lh_relayed_worker *members, uint32_t count) {
+    if (server->relay)
+        lh_relay_want(server->relay, members, count);
 }
 
 /* ---- The route and the stage ---- */
@@ -318,7 +371,12 @@ void lh_server_read_status(const lh_server *server, lh_server_status *status) {
     lh_stage_meter_read(&server->meter, lh_clock_us(), &status->compute);
     lh_next_hop_read_profile(&server->hop, &status->next);
     memcpy(status->next_error, server->hop.error, sizeof status->next_error);
-    status->trial = *lh_next_hop_read_trial(&server->hop);
+    lh_next_hop_report_trial(&server->hop, &status->trial);
+    lh_hop_survey_read(&server->survey, &status->surveyed);
+    if (!server->relay)
+        return;
+    status->reach_count = lh_relay_read(server->relay, status->reaches);
+    status->relayed = *lh_relay_read_totals(server->relay);
 }
 
 void lh_server_note_stopped(lh_server *server) {
@@ -344,6 +402,7 @@ int lh_server_port(const lh_server *server, bool tls) {
 
 static void destroy(lh_server *server) {
     assert(server->table.count == 0);
+    lh_relay_destroy(server->relay);
     lh_chain_place_leave(&server->place);
     free(server->name);
     free(server);
@@ -365,7 +424,8 @@ static void on_table_closed(void *context) {
 /* Its streams are closed, too. */
 static void destroy_if_closed(void *context) {
     lh_server *server = context;
-    if (server->closing && server->open_parts == 0 && server->hop.open_parts == 0)
+    if (server->closing && server->open_parts == 0 && server->hop.open_parts == 0 &&
+        server->survey.open_parts == 0)
         lh_step_table_close(&server->table, on_table_closed, server);
 }
 
@@ -391,6 +451,9 @@ static void close_parts(lh_server *server) {
     uv_close((uv_handle_t *)&server->after_io, on_handle_closed);
     lh_next_hop_use(&server->hop, NULL);
     lh_next_hop_try(&server->hop, NULL);
+    lh_hop_survey_close(&server->survey);
+    if (server->relay)
+        lh_relay_close(server->relay);
     if (server->plain)
         lh_h2_server_close(server->plain, on_part_closed, server);
     if (server->secure)
@@ -419,11 +482,25 @@ static lh_status listen_on(lh_server *server, const char *address, const lh_tls_
     return status;
 }
 
+static lh_status start_relay(lh_server *server, const lh_server_options *options, lh_error *error) {
+    const lh_relay_options relay = {.loop = options->loop,
+                                    .name = server->name,
+                                    .tls = options->tls,
+                                    .limits = options->limits,
+                                    .on_change = on_reach_change,
+                                    .on_closed = on_part_closed,
+                                    .context = server};
+    lh_status status = options->relays ? lh_relay_create(&relay, &server->relay, error) : LH_OK;
+    server->open_parts += server->relay != NULL;
+    return status;
+}
+
 static lh_status start_handles(lh_server *server, lh_error *error) {
     if (uv_async_init(server->loop, &server->woken, on_woken) != 0)
         return lh_fail(error, LH_ERR_IO, "server: the event loop takes no more handles");
-    uv_check_init(server->loop, &server->after_io); /* these two cannot fail */
+    uv_check_init(server->loop, &server->after_io); /* this and what follows cannot fail */
     uv_check_start(&server->after_io, after_io);
+    lh_hop_survey_open(&server->survey);
     server->woken.data = server;
     server->after_io.data = server;
     server->open_parts += 2;
@@ -464,6 +541,12 @@ static void init_parts(lh_server *server, const lh_server_options *options) {
                       .on_closed = destroy_if_closed,
                       .on_trial = on_trial,
                       .context = server};
+    server->survey = (lh_hop_survey){.loop = options->loop,
+                                     .tls = options->tls,
+                                     .limits = options->limits,
+                                     .on_change = on_survey,
+                                     .on_closed = destroy_if_closed,
+                                     .context = server};
     server->loop = options->loop;
     server->limits = options->limits;
 }
@@ -481,6 +564,8 @@ lh_status lh_server_create(const lh_server_options *options, lh_server **server,
         return status;
     }
     status = start_pipeline(made, options, error);
+    if (status == LH_OK)
+        status = start_relay(made, options, error);
     if (status == LH_OK)
         status = listen_on(made, options->listen, NULL, &made->plain, error);
     if (status == LH_OK)

@@ -15,6 +15,8 @@
 #include "common/protocol/measurements.h"
 #include "worker/compute/stage/stage.h"
 #include "worker/serve/chain_place.h"
+#include "worker/serve/hop_survey.h"
+#include "worker/serve/relay.h"
 #include "worker/serve/step_totals.h"
 
 typedef struct lh_server lh_server;
@@ -26,6 +28,7 @@ typedef struct lh_server_options {
     /* for listen_tls and for hops over TLS; NULL: none. Outlives the server */
     const lh_tls_options *tls;
     lh_h2_limits limits;
+    bool relays;              /* for workers that lh_server_relay names */
     uint32_t hop_connections; /* to the next worker, at most 1 + LH_WORKER_CLIENT_LANES_MAX; 0: 1 */
     size_t inbox_bytes;       /* of shards that wait for the compute thread */
     size_t outbox_bytes;      /* of encoded shards that wait for the next hop */
@@ -39,6 +42,11 @@ typedef struct lh_server_status {
     char next_error[LH_REPORT_ERROR_BYTES]; /* why it is not connected, and at which address; "": it
                                              * is, or nothing has failed yet */
     lh_hop_trial_report trial;              /* of another hop; state NONE: there is none */
+    lh_hop_trial_report surveyed;           /* of a link that is measured; NONE: none is */
+    /* whom it relays for */
+    uint32_t reach_count;
+    lh_relay_reach reaches[LH_RELAY_REACHES_MAX];
+    lh_relay_totals relayed;
     /* with which the KV cache was last emptied; 0: there is no place in a chain */
     uint32_t kv_epoch;
 } lh_server_status;
@@ -71,8 +79,17 @@ lh_status lh_server_set_route(lh_server *server, const lh_chain_route *route, lh
  */
 void lh_server_try(lh_server *server, const lh_chain_route *route);
 
-/* on_change is called when the next hop came up or went down or a trial has another outcome, which
- * may be inside lh_server_try; on_trouble when a step failed or was cancelled. NULL: not told. */
+/* Measures the link to another worker, beside everything else, until another one is; NULL: none any
+ * more. */
+void lh_server_survey(lh_server *server, const lh_survey_target *target);
+
+/* Relays for these workers from now on, at most LH_RELAY_REACHES_MAX; nothing where the server does
+ * not relay. */
+void lh_server_relay(lh_server *server, const lh_relayed_worker *members, uint32_t count);
+
+/* on_change is called when the next hop came up or went down, a trial has another outcome, a survey
+ * has ended or a worker behind this one is reached or no longer, which may be inside lh_server_try
+ * or lh_server_survey; on_trouble when a step failed or was cancelled. NULL: not told. */
 void lh_server_watch(lh_server *server, void (*on_change)(void *), void (*on_trouble)(void *),
                      void *context);
 void lh_server_read_status(const lh_server *server, lh_server_status *status);

@@ -96,6 +96,18 @@ static void note_emission(lh_step_record *record, const lh_pipeline_span *span) 
     }
 }
 
+static void note_gathers(lh_step_record *record, const lh_pipeline_span *span) {
+    record->times.gather_count = span->gather_count;
+    for (uint32_t i = 0; i < span->gather_count && i < LH_STEP_TIMES_GATHERS_MAX; i++) {
+        const lh_gather_times *gather = &span->gathers[i];
+        record->times.gathers[i] = (lh_step_gather){.bytes = gather->bytes,
+                                                    .posted_us = offset(record, gather->posted_us),
+                                                    .there_us = offset(record, gather->there_us),
+                                                    .taken_us = offset(record, gather->taken_us),
+                                                    .waited_us = (uint32_t)gather->waited_us};
+    }
+}
+
 void lh_step_record_note_work(lh_step_record *record, const lh_pipeline_span *span) {
     if (!record)
         return;
@@ -113,6 +125,7 @@ void lh_step_record_note_work(lh_step_record *record, const lh_pipeline_span *sp
     case LH_PIPELINE_FINISH:
         record->times.finish_us = offset(record, span->begin_us);
         record->times.finished_us = offset(record, span->end_us);
+        note_gathers(record, span);
         break;
     }
 }

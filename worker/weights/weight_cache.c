@@ -1,8 +1,8 @@
 /* Writing aside, the lock of a partial file, and the set of files that this process has checked. */
 #include "worker/weights/weight_cache.h"
 
-#include "common/base/growing_array.h"
 #include "common/base/log.h"
+#include "worker/weights/digest_set.h"
 
 #include <assert.h>
 #include <dirent.h>
@@ -22,9 +22,7 @@
 struct lh_weight_cache {
     char *folder;
     pthread_mutex_t lock; /* of what follows */
-    /* [checked_count] digests of files that this process has read or written whole */
-    uint8_t (*checked)[LH_SHA256_BYTES];
-    size_t checked_count, checked_capacity;
+    lh_digest_set checked;
 };
 
 struct lh_weight_writer {
@@ -133,9 +131,13 @@ void lh_weight_cache_close(lh_weight_cache *cache) {
     if (!cache)
         return;
     pthread_mutex_destroy(&cache->lock);
-    free(cache->checked);
+    lh_digest_set_reset(&cache->checked);
     free(cache->folder);
     free(cache);
+}
+
+const char *lh_weight_cache_folder(const lh_weight_cache *cache) {
+    return cache->folder;
 }
 
 lh_status lh_weight_cache_sync(lh_weight_cache *cache, lh_error *error) {
@@ -152,22 +154,17 @@ lh_status lh_weight_cache_sync(lh_weight_cache *cache, lh_error *error) {
 
 /* ---- Which files have been checked ---- */
 
-/* A stage has some hundreds of tensors: a list does. */
-static bool is_checked(lh_weight_cache *cache, const uint8_t digest[LH_SHA256_BYTES]) {
-    bool found = false;
+bool lh_weight_cache_has_checked(lh_weight_cache *cache, const uint8_t name[LH_SHA256_BYTES]) {
     pthread_mutex_lock(&cache->lock);
-    for (size_t i = 0; i < cache->checked_count && !found; i++)
-        found = memcmp(cache->checked[i], digest, LH_SHA256_BYTES) == 0;
+    const bool found = lh_digest_set_has(&cache->checked, name);
     pthread_mutex_unlock(&cache->lock);
     return found;
 }
 
-/* Out of memory: the file is only checked once more, later. */
-static void remember_checked(lh_weight_cache *cache, const uint8_t digest[LH_SHA256_BYTES]) {
+/* Out of memory: it is only checked once more, later. */
+void lh_weight_cache_note_checked(lh_weight_cache *cache, const uint8_t name[LH_SHA256_BYTES]) {
     pthread_mutex_lock(&cache->lock);
-    if (lh_growing_array_reserve(&cache->checked, &cache->checked_capacity,
-                                 cache->checked_count + 1, sizeof *cache->checked))
-        memcpy(cache->checked[cache->checked_count++], digest, LH_SHA256_BYTES);
+    lh_digest_set_add(&cache->checked, name);
     pthread_mutex_unlock(&cache->lock);
 }
 
@@ -179,7 +176,7 @@ static lh_status check(lh_weight_cache *cache, const char *path,
     if (lh_regular_file_size(file) != bytes)
         return lh_fail(error, LH_ERR_CORRUPT, "weight cache: %s: %llu bytes, %llu are wanted", path,
                        (unsigned long long)lh_regular_file_size(file), (unsigned long long)bytes);
-    if (is_checked(cache, digest))
+    if (lh_weight_cache_has_checked(cache, digest))
         return LH_OK;
     uint8_t found[LH_SHA256_BYTES];
     lh_status status = lh_regular_file_digest(file, 0, bytes, NULL, found, error);
@@ -188,7 +185,7 @@ static lh_status check(lh_weight_cache *cache, const char *path,
     if (memcmp(found, digest, sizeof found) != 0)
         return lh_fail(error, LH_ERR_CORRUPT, "weight cache: %s: the bytes do not have this digest",
                        path);
-    remember_checked(cache, digest);
+    lh_weight_cache_note_checked(cache, digest);
     return LH_OK;
 }
 
@@ -336,7 +333,7 @@ lh_status lh_weight_writer_commit(lh_weight_writer *writer, lh_error *error) {
     if (status != LH_OK)
         return status;
     *writer->path = 0;
-    remember_checked(writer->cache, writer->digest);
+    lh_weight_cache_note_checked(writer->cache, writer->digest);
     return LH_OK;
 }
 

@@ -13,6 +13,7 @@
 #include "common/base/status.h"
 #include "common/gguf/regular_file.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef struct lh_weight_cache lh_weight_cache;
@@ -23,6 +24,14 @@ typedef struct lh_weight_writer lh_weight_writer; /* one file on its way into th
 lh_status lh_weight_cache_open(const char *folder, lh_weight_cache **cache, lh_error *error);
 /* NULL is allowed. */
 void lh_weight_cache_close(lh_weight_cache *cache);
+/* Lives as long as the cache. */
+const char *lh_weight_cache_folder(const lh_weight_cache *cache);
+
+/* What this process has checked against a digest, or written, so that the next stage does not read
+ * it through once more: a name of bytes and of where they are, as random as a digest. Of whole
+ * files of the cache it is their own digest. */
+bool lh_weight_cache_has_checked(lh_weight_cache *cache, const uint8_t name[LH_SHA256_BYTES]);
+void lh_weight_cache_note_checked(lh_weight_cache *cache, const uint8_t name[LH_SHA256_BYTES]);
 
 /* Opens the file of these bytes, for the caller to read and close. LH_ERR_NOT_FOUND: there is none,
  * or it was damaged and has been removed; LH_ERR_IO, LH_ERR_NO_MEMORY. */

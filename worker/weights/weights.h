@@ -1,6 +1,8 @@
 /* The weights of one model as a stage loads them: from a local GGUF file where it is that very
  * model, else from the cache folder, and what is missing there is fetched by range requests first.
- * Every tensor's digest is checked before it is used.
+ * Every tensor's digest is checked before it is used; of one of which a part is needed, those of
+ * the blocks that have it. A process checks bytes once, as long as they are in the same file: the
+ * next stage, after a loss say, is not kept waiting for it.
  *
  * Blocking, for a thread that may wait (libuv's pool). One thread at a time, but for the counters
  * and the flag. The network side opens and fetches; the stage sees the lh_weight_source alone. */
@@ -13,6 +15,7 @@
 #include "worker/compute/thread_pool.h"
 #include "worker/weights/weight_cache.h"
 #include "worker/weights/weight_fetch.h"
+#include "worker/weights/weight_inventory.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -48,12 +51,26 @@ void lh_weights_close(lh_weights *weights);
 /* Lives as long as the weights. */
 const lh_gguf *lh_weights_gguf(const lh_weights *weights);
 
-/* Makes sure that every tensor which the range needs is here, checked, and fetches what is missing.
- * on_progress (may be NULL) gets bytes done and bytes needed, often. May be called again, with
- * another range too. Errors as above; what has been fetched stays in the cache. */
+/* What of the tensors is needed: slices[] of one, as lh_parameters_slices has them; how many. */
+typedef struct lh_weight_needs {
+    uint32_t (*slices)(void *context, lh_tensor_role role, const lh_gguf_tensor *tensor,
+                       lh_tensor_slice slices[LH_TENSOR_PARTS_MAX]);
+    void *context;
+} lh_weight_needs;
+
+/* Makes sure that every tensor which the range needs is here, checked, and fetches what is missing:
+ * whole, or, where `needs` is not NULL and the server has digests of blocks, the blocks that have
+ * what is needed. on_progress (may be NULL) gets bytes done and bytes needed, often. May be called
+ * again, with another range and other needs, too. Errors as above; what has been fetched stays in
+ * the cache. */
 lh_status lh_weights_ensure(lh_weights *weights, const lh_model_config *config,
-                            lh_layer_range range, void (*on_progress)(void *, uint64_t, uint64_t),
-                            void *progress_context, lh_error *error);
+                            lh_layer_range range, const lh_weight_needs *needs,
+                            void (*on_progress)(void *, uint64_t, uint64_t), void *progress_context,
+                            lh_error *error);
+/* Tells the inventory which files each layer is made of. LH_ERR_NOT_FOUND: a tensor has no digest;
+ * LH_ERR_LIMIT: more layers than it lists; those of lh_weight_inventory_note. */
+lh_status lh_weights_list_layers(const lh_weights *weights, const lh_model_config *config,
+                                 lh_weight_inventory *inventory, lh_error *error);
 /* Bytes that came over the network since the opening. */
 uint64_t lh_weights_fetched_bytes(const lh_weights *weights);
 

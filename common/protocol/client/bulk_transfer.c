@@ -1,6 +1,7 @@
 /* One request for the shards of a step. */
 #include "common/protocol/client/bulk_transfer.h"
 
+#include "common/protocol/client/relay_route.h"
 #include "common/protocol/step.h"
 
 #include <inttypes.h>
@@ -32,13 +33,14 @@ static void on_stream_closed(lh_h2_stream *stream, void *context, lh_status stat
         transfer->on_failed(transfer->context, status != LH_OK ? status : LH_ERR_PROTOCOL);
 }
 
-lh_status lh_bulk_transfer_begin(lh_h2_client *connection, const char *chain, uint32_t epoch,
-                                 uint64_t step, void (*on_failed)(void *context, lh_status status),
-                                 void *context, lh_bulk_transfer **transfer, lh_error *error) {
+lh_status lh_bulk_transfer_begin(lh_h2_client *connection, const char *chain,
+                                 const char *relayed_to, uint32_t epoch, uint64_t step,
+                                 void (*on_failed)(void *context, lh_status status), void *context,
+                                 lh_bulk_transfer **transfer, lh_error *error) {
     static const lh_h2_stream_events events = {.on_response = on_response,
                                                .on_closed = on_stream_closed};
-    static const lh_h2_header content_type = {.name = "content-type",
-                                              .value = LH_STEP_CONTENT_TYPE};
+    const lh_h2_header headers[] = {{.name = "content-type", .value = LH_STEP_CONTENT_TYPE},
+                                    {.name = LH_RELAY_TO_HEADER, .value = relayed_to}};
     char path[160];
     snprintf(path, sizeof(path), "/chains/%s/shards/%" PRIu32 "/%" PRIu64, chain, epoch, step);
     lh_bulk_transfer *made = calloc(1, sizeof *made);
@@ -47,8 +49,9 @@ lh_status lh_bulk_transfer_begin(lh_h2_client *connection, const char *chain, ui
     made->connection = connection;
     made->on_failed = on_failed;
     made->context = context;
-    lh_status status = lh_h2_client_submit(connection, "POST", path, &content_type, 1,
-                                           LH_STEP_PREFILL, &events, made, &made->stream, error);
+    lh_status status =
+        lh_h2_client_submit(connection, "POST", path, headers, relayed_to[0] != '\0' ? 2 : 1,
+                            LH_STEP_PREFILL, &events, made, &made->stream, error);
     if (status != LH_OK) {
         free(made);
         return status;

@@ -6,11 +6,13 @@
 
 typedef struct lh_bulk_transfer lh_bulk_transfer;
 
-/* Opens the request. on_failed comes at most once, from the loop, where the shards have not been
+/* Opens the request. relayed_to: the worker behind a relay for whom it is, "": the one at the end
+ * of the connection. on_failed comes at most once, from the loop, where the shards have not been
  * taken whole. LH_ERR_NO_MEMORY, and the errors of lh_h2_client_submit. */
-lh_status lh_bulk_transfer_begin(lh_h2_client *connection, const char *chain, uint32_t epoch,
-                                 uint64_t step, void (*on_failed)(void *context, lh_status status),
-                                 void *context, lh_bulk_transfer **transfer, lh_error *error);
+lh_status lh_bulk_transfer_begin(lh_h2_client *connection, const char *chain,
+                                 const char *relayed_to, uint32_t epoch, uint64_t step,
+                                 void (*on_failed)(void *context, lh_status status), void *context,
+                                 lh_bulk_transfer **transfer, lh_error *error);
 /* As lh_h2_stream_write_owned; LH_ERR_CANCELLED too where it has failed. */
 lh_status lh_bulk_transfer_write(lh_bulk_transfer *transfer, void *bytes, size_t length);
 size_t lh_bulk_transfer_queued_bytes(const lh_bulk_transfer *transfer);

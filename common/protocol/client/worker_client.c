@@ -3,6 +3,8 @@
 
 #include "common/base/text_buffer.h"
 #include "common/protocol/client/bulk_transfer.h"
+#include "common/protocol/client/link_profile.h"
+#include "common/protocol/client/relay_route.h"
 #include "common/protocol/step_answer.h"
 #include "common/protocol/step_times.h"
 
@@ -20,6 +22,7 @@ struct lh_worker_client {
     uint32_t closing_count; /* of the connections: those that are to close and have not */
     uint32_t open_count;    /* of the submissions */
     char *address, *chain;
+    char relayed_to[LH_WORKER_NAME_BYTES]; /* "": to whom the connections lead */
     lh_worker_client_events events;
     void *context;
     void (*on_closed)(void *);
@@ -182,6 +185,11 @@ lh_status lh_worker_client_add_lanes(lh_worker_client *client, uv_loop_t *loop,
     return status;
 }
 
+void lh_worker_client_set_relayed_to(lh_worker_client *client, const char *worker) {
+    assert(client->open_count == 0 && strlen(worker) < sizeof client->relayed_to);
+    snprintf(client->relayed_to, sizeof client->relayed_to, "%s", worker);
+}
+
 static void on_connection_closed(void *context) {
     lh_worker_client *client = context;
     if (--client->closing_count > 0)
@@ -236,17 +244,7 @@ void lh_worker_client_read_profile(const lh_worker_client *client, lh_hop_profil
     lh_h2_client_read_link(client->connections[0], &link);
     for (uint32_t i = 1; i < client->connection_count; i++)
         add_lane(client->connections[i], i == 1, &link);
-    *profile = (lh_hop_profile){.present = true,
-                                .connected = lh_worker_client_is_connected(client),
-                                .refused = link.refused,
-                                .round_trip_us = link.estimate.round_trip_us,
-                                .bytes_per_us = link.estimate.bytes_per_us,
-                                .bytes_per_us_is_bound = link.estimate.bytes_per_us_is_bound,
-                                .bytes_per_us_deviation = link.estimate.bytes_per_us_deviation,
-                                .ready_bytes = (double)link.ready_bytes,
-                                .age_us = link.estimate.age_us,
-                                .bytes_sent = link.bytes_sent,
-                                .probe_bytes_sent = link.probe_bytes_sent};
+    *profile = lh_link_profile(&link, lh_worker_client_is_connected(client));
 }
 
 /* ---- Submitting ---- */
@@ -255,11 +253,14 @@ void lh_worker_client_read_profile(const lh_worker_client *client, lh_hop_profil
 
 static lh_status open_stream(lh_step_submission *submission, const lh_step_manifest *manifest,
                              const char path[PATH_BYTES], lh_error *error) {
-    static const lh_h2_header content_type = {.name = "content-type",
-                                              .value = LH_STEP_CONTENT_TYPE};
-    return lh_h2_client_submit(submission->client->connections[0], "POST", path, &content_type, 1,
-                               (int)manifest->step_class, &stream_events, submission,
-                               &submission->stream, error);
+    const char *relayed_to = submission->client->relayed_to;
+    const lh_h2_header headers[] = {{.name = "content-type", .value = LH_STEP_CONTENT_TYPE},
+                                    {.name = LH_RELAY_TO_HEADER, .value = relayed_to},
+                                    {.name = LH_RELAY_CLASS_HEADER,
+                                     .value = manifest->step_class == LH_STEP_DECODE ? "0" : "1"}};
+    return lh_h2_client_submit(submission->client->connections[0], "POST", path, headers,
+                               relayed_to[0] != '\0' ? 3 : 1, (int)manifest->step_class,
+                               &stream_events, submission, &submission->stream, error);
 }
 
 static lh_status open_step(lh_step_submission *submission, const lh_step_manifest *manifest,
@@ -308,8 +309,9 @@ static lh_status open_streams(lh_step_submission *submission, const lh_step_mani
         return status;
     }
     lh_h2_client *lane = client->connections[1 + client->next_lane++ % lane_count];
-    status = lh_bulk_transfer_begin(lane, client->chain, manifest->epoch, manifest->step,
-                                    on_shards_failed, submission, &submission->shards, error);
+    status = lh_bulk_transfer_begin(lane, client->chain, client->relayed_to, manifest->epoch,
+                                    manifest->step, on_shards_failed, submission,
+                                    &submission->shards, error);
     if (status != LH_OK)
         return status;
     status = open_step(submission, manifest, true, error);

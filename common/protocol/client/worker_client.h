@@ -45,6 +45,9 @@ lh_status lh_worker_client_create(uv_loop_t *loop, const char *address, const ch
 lh_status lh_worker_client_add_lanes(lh_worker_client *client, uv_loop_t *loop,
                                      const lh_tls_options *tls, const lh_h2_limits *limits,
                                      uint32_t count, lh_error *error);
+/* The connections lead to a relay: whatever is submitted is for this worker behind it
+ * (relay_route.h). Only before any step; the name is copied. */
+void lh_worker_client_set_relayed_to(lh_worker_client *client, const char *worker);
 /* Submissions in progress end first (on_done with LH_ERR_UNAVAILABLE); then on_closed (may be
  * NULL). */
 void lh_worker_client_close(lh_worker_client *client, void (*on_closed)(void *), void *context);

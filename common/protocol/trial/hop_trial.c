@@ -292,6 +292,12 @@ const lh_hop_trial_report *lh_hop_trial_read(const lh_hop_trial *trial) {
     return &trial->report;
 }
 
+void lh_hop_trial_read_profile(const lh_hop_trial *trial, lh_hop_profile *profile) {
+    *profile = (lh_hop_profile){0};
+    if (trial->client)
+        lh_worker_client_read_profile(trial->client, profile);
+}
+
 lh_worker_client *lh_hop_trial_take(lh_hop_trial *trial, const lh_worker_client_events *events,
                                     void *context) {
     lh_worker_client *client = trial->client;

@@ -43,6 +43,8 @@ lh_hop_trial_report lh_hop_trial_stuck(const char *next, const char *address,
                                        const lh_error *error);
 /* Lives as long as the trial. A reason says at which address what failed. */
 const lh_hop_trial_report *lh_hop_trial_read(const lh_hop_trial *trial);
+/* What the client has measured meanwhile; not present where it was taken. */
+void lh_hop_trial_read_profile(const lh_hop_trial *trial, lh_hop_profile *profile);
 /* The client goes to its new owner, whom it tells from now on. Only of a trial that is PROVEN, so
  * that it is connected and carries nothing; what is left of the trial is to be closed. */
 lh_worker_client *lh_hop_trial_take(lh_hop_trial *trial, const lh_worker_client_events *events,

@@ -1,6 +1,9 @@
 /* JSON in and out of the control plane. */
 #include "gateway/fleet/port/control_json.h"
 
+#include "common/base/digest.h"
+#include "common/gguf/tensor_blocks.h"
+#include "common/json/json_text.h"
 #include "common/protocol/host_facts_json.h"
 #include "common/protocol/measurements_json.h"
 #include "common/protocol/wire_type.h"
@@ -42,6 +45,8 @@ static void read_addresses(const lh_json_reader *r, lh_worker_report *report) {
         return;
     read_address(&inner, "tls", report->tls_address);
     read_address(&inner, "plain", report->plain_address);
+    if (lh_json_is_there(&inner, "members"))
+        read_address(&inner, "members", report->member_address);
     if (!report->tls_address[0] && !report->plain_address[0])
         lh_json_refuse(&inner, "plain", "there where tls is null");
 }
@@ -80,6 +85,8 @@ static void read_prepared(const lh_json_reader *r, lh_worker_report *report) {
     report->prepared.first_layer = read_u32(&inner, "first_layer", 0);
     report->prepared.last_layer = read_u32(&inner, "last_layer", 0);
     report->prepared.holds = lh_json_read_bool(&inner, "hold");
+    if (lh_json_is_there(&inner, "team_epoch"))
+        report->prepared.team_epoch = read_u32(&inner, "team_epoch", 0);
     report->prepared.done_bytes = read_count(&inner, "done_bytes");
     report->prepared.total_bytes = read_count(&inner, "total_bytes");
     if (lh_json_is_there(&inner, "final"))
@@ -97,10 +104,10 @@ static lh_hop_trial_state read_trial_state(const lh_json_reader *r) {
     return LH_HOP_TRIAL_NONE;
 }
 
-/* Absent where no hop is tried. */
-static void read_trial(const lh_json_reader *r, lh_hop_trial_report *trial) {
+/* Absent where no hop is tried, or no link is measured. */
+static void read_trial(const lh_json_reader *r, const char *field, lh_hop_trial_report *trial) {
     lh_json_reader inner;
-    if (!lh_json_is_present(r, "trial") || !lh_json_read_object(r, "trial", true, &inner))
+    if (!lh_json_is_present(r, field) || !lh_json_read_object(r, field, true, &inner))
         return;
     trial->state = read_trial_state(&inner);
     if (lh_json_is_there(&inner, "next"))
@@ -108,6 +115,7 @@ static void read_trial(const lh_json_reader *r, lh_hop_trial_report *trial) {
     if (lh_json_is_there(&inner, "address"))
         read_address(&inner, "address", trial->address);
     lh_json_read_text(&inner, "error", trial->error, sizeof trial->error);
+    lh_hop_profile_read(&inner, "hop", &trial->hop);
 }
 
 /* Absent where the worker does not know of it. */
@@ -119,6 +127,22 @@ static void read_loaded(const lh_json_reader *r, lh_worker_report *report) {
     report->loaded.first_layer = read_u32(&inner, "first_layer", 0);
     report->loaded.last_layer = read_u32(&inner, "last_layer", 0);
     lh_json_read_text(&inner, "model", report->loaded.model, sizeof report->loaded.model);
+}
+
+/* Absent where it has nothing, or does not know of it. */
+static void read_cached(const lh_json_reader *r, lh_worker_report *report) {
+    size_t count =
+        lh_json_is_there(r, "cached") ? lh_json_read_array(r, "cached", LH_CACHED_MODELS_MAX) : 0;
+    for (size_t i = 0; i < count && lh_json_is_good(r); i++) {
+        lh_json_reader inner = lh_json_element(r, "cached", i);
+        lh_cached_layers *cached = &report->cached[report->cached_count++];
+        char layers[LH_CACHED_TEXT_BYTES];
+        lh_json_read_hex(&inner, "model", cached->model, sizeof cached->model - 1);
+        lh_json_read_line(&inner, "layers", layers, sizeof layers);
+        if (lh_json_is_good(&inner) && !lh_cached_layers_parse(layers, cached))
+            lh_json_refuse(&inner, "layers", "up to %u runs of layers like \"0-9,20-31\"",
+                           LH_CACHED_RUNS_MAX);
+    }
 }
 
 static void read_kv(const lh_json_reader *r, lh_worker_report *report) {
@@ -145,6 +169,25 @@ static void read_steps(const lh_json_reader *r, lh_worker_report *report) {
     report->steps.failed = read_count(&inner, "failed");
 }
 
+/* Whom it relays to; absent where it does not relay. */
+static void read_reaches(const lh_json_reader *r, lh_worker_report *report) {
+    report->is_behind_relay =
+        lh_json_is_there(r, "behind_relay") && lh_json_read_bool(r, "behind_relay");
+    report->relays = lh_json_is_there(r, "reaches");
+    if (report->relays && report->is_behind_relay)
+        lh_json_refuse(r, "behind_relay", "false where it relays to others");
+    size_t count = report->relays ? lh_json_read_array(r, "reaches", LH_RELAY_REACHES_MAX) : 0;
+    for (size_t i = 0; i < count; i++) {
+        const lh_json_reader inner = lh_json_element(r, "reaches", i);
+        lh_relay_reach *reach = &report->reaches[i];
+        lh_json_read_name(&inner, "name", reach->name);
+        lh_hop_profile_read(&inner, "hop", &reach->hop);
+        if (lh_json_is_there(&inner, "error"))
+            lh_json_read_text(&inner, "error", reach->error, sizeof reach->error);
+    }
+    report->reach_count = (uint32_t)count;
+}
+
 static void read_report(const lh_json_reader *r, lh_worker_report *report) {
     char instance[17];
     lh_json_read_hex(r, "instance", instance, sizeof instance - 1);
@@ -164,12 +207,15 @@ static void read_report(const lh_json_reader *r, lh_worker_report *report) {
     read_assignment(r, report);
     read_prepared(r, report);
     read_loaded(r, report);
+    read_cached(r, report);
     lh_machine_speed_read(r, "speed", &report->speed);
     lh_compute_profile_read(r, "compute", &report->compute);
     lh_hop_profile_read(r, "next", &report->next);
     if (lh_json_is_there(r, "next_error"))
         lh_json_read_text(r, "next_error", report->next_error, sizeof report->next_error);
-    read_trial(r, &report->trial);
+    read_trial(r, "trial", &report->trial);
+    read_trial(r, "surveyed", &report->surveyed);
+    read_reaches(r, report);
     read_kv(r, report);
     read_steps(r, report);
     lh_host_facts_take(r, "host", &report->host);
@@ -220,12 +266,13 @@ static json_t *render_model(const lh_fleet_model *model) {
 
 static json_t *render_stage(const lh_chain_stage *stage, const lh_fleet_options *options,
                             const lh_fleet_model *model) {
-    return json_pack("{s:o, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:s, s:s}", "model",
+    return json_pack("{s:o, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:s, s:s, s:s}", "model",
                      render_model(model), "first_layer", (int)stage->first_layer, "last_layer",
                      (int)stage->last_layer, "layers", (int)options->model->layers, "context",
                      (int)options->context, "rows_max", (int)options->rows_max, "steps_max",
                      (int)LH_WORKER_BUFFERS, "activations", options->has_q16 ? "q16" : "q8",
-                     "kv_type", options->kv_type, "wire", lh_wire_name(stage->wire));
+                     "gpu_math", options->has_fast_math ? "fast" : "exact", "kv_type",
+                     options->kv_type, "wire", lh_wire_name(stage->wire));
 }
 
 /* Takes both over. */
@@ -239,26 +286,47 @@ static json_t *merge(json_t *object, json_t *more) {
 static json_t *render_next(const lh_assignment *a) {
     if (!a->has_next)
         return json_pack("{s:b}", "gateway", 1);
-    return json_pack("{s:b, s:s, s:s, s:b}", "gateway", 0, "name", a->next.name, "address",
-                     a->next.address, "tls", (int)a->next.tls);
+    return json_pack("{s:b, s:s, s:s, s:b, s:s*}", "gateway", 0, "name", a->next.name, "address",
+                     a->next.address, "tls", (int)a->next.tls, "relay",
+                     a->next.relay[0] ? a->next.relay : NULL);
+}
+
+/* NULL: the stage is one worker's, or there is no memory. */
+static json_t *render_team(const lh_assignment *a) {
+    const lh_chain_team *team = &a->stage.team;
+    char secret[LH_SHA256_HEX_BYTES];
+    json_t *members = team->follower_count > 0 ? json_array() : NULL;
+    for (uint32_t i = 0; i <= team->follower_count && members; i++)
+        members = lh_json_append(
+            members, json_pack("{s:s, s:s, s:i}", "name",
+                               i == 0 ? a->stage.name : team->followers[i - 1].name, "address",
+                               a->member_addresses[i], "weight", (int)team->weights[i]));
+    if (!members)
+        return NULL;
+    lh_sha256_render(team->secret, secret);
+    return json_pack("{s:i, s:I, s:s, s:o}", "own", (int)a->member, "epoch",
+                     (json_int_t)team->epoch, "secret", secret, "members", members);
 }
 
 static json_t *render_assignment(const lh_fleet_answer *answer, const lh_fleet_model *model) {
     const lh_assignment *a = &answer->assignment;
     if (!answer->has_assignment)
         return json_null();
-    return merge(json_pack("{s:I, s:s, s:I, s:I, s:s?, s:o}", "generation", (json_int_t)a->epoch,
-                           "chain", a->chain, "epoch", (json_int_t)a->epoch, "kv_epoch",
-                           (json_int_t)a->stage.kv_epoch, "previous", a->previous, "next",
-                           render_next(a)),
+    const char *relay = a->stage.relay[0] ? a->stage.relay : NULL;
+    return merge(json_pack("{s:I, s:s, s:I, s:I, s:s?, s:s*, s:o, s:o*}", "generation",
+                           (json_int_t)a->epoch, "chain", a->chain, "epoch", (json_int_t)a->epoch,
+                           "kv_epoch", (json_int_t)a->stage.kv_epoch, "previous", a->previous,
+                           "previous_relay", relay, "next", render_next(a), "team", render_team(a)),
                  render_stage(&a->stage, answer->options, model));
 }
 
 static json_t *render_prepare(const lh_fleet_answer *answer, const lh_fleet_model *model) {
+    const lh_assignment *a = &answer->prepare;
     if (!answer->has_prepare)
         return json_null();
-    return merge(render_stage(&answer->prepare, answer->options, model),
-                 json_pack("{s:b}", "hold", (int)answer->prepare_holds));
+    return merge(render_stage(&a->stage, answer->options, model),
+                 json_pack("{s:s, s:b, s:o*}", "chain", a->chain, "hold",
+                           (int)answer->prepare_holds, "team", render_team(a)));
 }
 
 static json_t *render_trial(const lh_fleet_answer *answer) {
@@ -270,6 +338,29 @@ static json_t *render_trial(const lh_fleet_answer *answer) {
                      "next", render_next(trial));
 }
 
+static json_t *render_survey(const lh_fleet_answer *answer) {
+    const lh_survey_task *survey = &answer->survey;
+    if (!answer->has_survey)
+        return json_null();
+    if (survey->to[0] == '\0')
+        return json_pack("{s:I, s:{s:b}}", "bytes_max", (json_int_t)survey->bytes_max, "next",
+                         "gateway", 1);
+    return json_pack("{s:I, s:{s:b, s:s, s:s, s:b}}", "bytes_max", (json_int_t)survey->bytes_max,
+                     "next", "gateway", 0, "name", survey->to, "address", survey->address, "tls",
+                     (int)survey->tls);
+}
+
+static json_t *render_relayed(const lh_fleet_answer *answer) {
+    json_t *workers = answer->relayed_count > 0 ? json_array() : json_null();
+    for (uint32_t i = 0; i < answer->relayed_count; i++) {
+        const lh_relayed_worker *worker = &answer->relayed[i];
+        workers =
+            lh_json_append(workers, json_pack("{s:s, s:s, s:b}", "name", worker->name, "address",
+                                              worker->address, "tls", (int)worker->tls));
+    }
+    return workers;
+}
+
 static json_t *render_leave(const lh_fleet_answer *answer) {
     if (!answer->is_leaving)
         return json_null();
@@ -278,26 +369,38 @@ static json_t *render_leave(const lh_fleet_answer *answer) {
 
 char *lh_control_json_render_answer(const lh_fleet_answer *answer, const lh_fleet_model *model) {
     return render(json_pack(
-        "{s:I, s:I, s:b, s:b, s:o, s:o, s:o, s:o, s:s?}", "renew_ms",
+        "{s:I, s:I, s:b, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:s?}", "renew_ms",
         (json_int_t)(answer->renew_us / 1000), "lease_ms", (json_int_t)(answer->lease_us / 1000),
         "planned", (int)answer->is_planned, "urgent", (int)answer->is_urgent, "assignment",
         render_assignment(answer, model), "prepare", render_prepare(answer, model), "try",
-        render_trial(answer), "leave", render_leave(answer), "trust", answer->trust_sha256));
+        render_trial(answer), "survey", render_survey(answer), "relay", render_relayed(answer),
+        "leave", render_leave(answer), "trust", answer->trust_sha256));
 }
 
-char *lh_control_json_render_tensors(const lh_model_file *file) {
+/* "NAME": what `digest_of` gives, for each tensor. */
+static json_t *render_digests(const lh_model_file *file,
+                              const uint8_t *(*digest_of)(const lh_model_file *, size_t)) {
     const lh_gguf *gguf = lh_model_file_gguf(file);
     json_t *tensors = json_object();
     for (size_t i = 0; tensors && i < lh_gguf_tensor_count(gguf); i++) {
         const lh_gguf_tensor *tensor = lh_gguf_tensor_at(gguf, i);
         char hex[LH_SHA256_HEX_BYTES];
         char *name = strndup(tensor->name.bytes, tensor->name.length);
-        lh_sha256_render(lh_model_file_tensor_digest(file, i), hex);
+        lh_sha256_render(digest_of(file, i), hex);
         if (!name || json_object_set_new(tensors, name, json_string(hex)) != 0) {
             json_decref(tensors);
             tensors = NULL;
         }
         free(name);
     }
-    return render(json_pack("{s:o}", "tensors", tensors));
+    return tensors;
+}
+
+char *lh_control_json_render_tensors(const lh_fleet_model *model) {
+    json_t *blocks = json_pack("{s:i, s:s, s:s, s:o}", "rows", (int)LH_TENSOR_BLOCK_ROWS, "url",
+                               model->blocks_path, "pieces_url", model->pieces_path, "sha256",
+                               render_digests(model->file, lh_model_file_blocks_digest));
+    return render(json_pack("{s:o, s:o}", "tensors",
+                            render_digests(model->file, lh_model_file_tensor_digest), "blocks",
+                            blocks));
 }

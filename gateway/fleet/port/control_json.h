@@ -18,10 +18,11 @@ lh_status lh_control_json_parse_report(const char *name, const char *bytes, size
 typedef struct lh_fleet_model {
     const char *name;
     const lh_model_file *file;
-    const char *weights_path, *tensors_path; /* on the fleet port */
+    const char *weights_path, *tensors_path, *blocks_path, *pieces_path; /* on the fleet port */
 } lh_fleet_model;
 
 /* Each gives a malloc'd text, which the caller frees; NULL: out of memory. */
 char *lh_control_json_render_answer(const lh_fleet_answer *answer, const lh_fleet_model *model);
-/* {"tensors": {"NAME": "sha256 hex"}}. Precondition: lh_model_file_has_digests. */
-char *lh_control_json_render_tensors(const lh_model_file *file);
+/* {"tensors": {"NAME": "sha256 hex"}, "blocks": {"rows", "url", "pieces_url", "sha256": {"NAME":
+ * "sha256 hex"}}}. Precondition: lh_model_file_has_digests. */
+char *lh_control_json_render_tensors(const lh_fleet_model *model);

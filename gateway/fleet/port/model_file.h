@@ -31,11 +31,14 @@ uint64_t lh_model_file_header_bytes(const lh_model_file *file);
 /* Their SHA-256: the model's identity. Lower-case hex. */
 const char *lh_model_file_header_sha256(const lh_model_file *file);
 
-/* Starts the threads. on_done (may be NULL) is called once, by one of them, when all digests are
- * there; not when the file is closed before, or has failed. LH_ERR_NO_MEMORY, LH_ERR_IO (no thread
- * could be started). */
+/* Starts the threads; or takes what an earlier start of the gateway has kept in the state folder of
+ * the very files that these are, without reading them. state_folder: NULL, "": nothing is kept;
+ * valid until _stop_digests. on_done (may be NULL) is called once when all digests are there, by
+ * one of the threads or in this call; not when the file is closed before, or has failed.
+ * LH_ERR_NO_MEMORY, LH_ERR_IO (no thread could be started). */
 lh_status lh_model_file_start_digests(lh_model_file *file, uint32_t threads,
-                                      void (*on_done)(void *), void *context, lh_error *error);
+                                      const char *state_folder, void (*on_done)(void *),
+                                      void *context, lh_error *error);
 /* Waits for the threads, which give up where they are: no call of on_done comes after it. */
 void lh_model_file_stop_digests(lh_model_file *file);
 bool lh_model_file_has_digests(const lh_model_file *file);
@@ -43,3 +46,12 @@ bool lh_model_file_has_digests(const lh_model_file *file);
 bool lh_model_file_has_failed(const lh_model_file *file);
 /* Precondition: lh_model_file_has_digests. index: as lh_gguf_tensor_at. */
 const uint8_t *lh_model_file_tensor_digest(const lh_model_file *file, size_t index);
+
+/* The digests of all blocks (common/gguf/tensor_blocks.h), LH_SHA256_BYTES each, tensor by tensor:
+ * a file of its own, by whose parts a worker checks parts of tensors. */
+uint64_t lh_model_file_blocks_size(const lh_model_file *file);
+/* Preconditions: lh_model_file_has_digests; [offset, offset + length) lies within it. LH_OK. */
+lh_status lh_model_file_read_blocks(const lh_model_file *file, uint64_t offset, void *bytes,
+                                    size_t length, lh_error *error);
+/* The digest of what that file has of one tensor. Precondition as above. */
+const uint8_t *lh_model_file_blocks_digest(const lh_model_file *file, size_t index);

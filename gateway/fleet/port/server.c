@@ -23,7 +23,7 @@ struct lh_fleet_server {
     lh_name_claims names;
     lh_fleet_server_owner owner;
     lh_fleet_model model;
-    char weights_path[96], tensors_path[96];
+    char weights_path[96], tensors_path[96], blocks_path[96], pieces_path[96];
     void (*on_closed)(void *);
     void *context;
 };
@@ -58,11 +58,13 @@ static void respond_json(lh_h2_stream *stream, char *text) {
 
 /* ---- PUT /fleet/workers/{name} ---- */
 
-/* A worker sends one at a time, of a few KiB. One on its way holds 64 KiB, so that is 16 MiB. */
-static const lh_stream_quota_limits report_limits = {.peer_max = 2 * LH_WORKERS_MAX,
-                                                     .all_max = 4 * LH_WORKERS_MAX,
-                                                     .stall_ms = 10000,
-                                                     .whole_ms = 30000};
+/* A worker sends one at a time, of a few KiB; in the clear those of one address are one peer. One
+ * on its way holds 64 KiB, so that is 72 MiB. */
+#define REPORTS_OF_PEER_MAX 128u
+#define REPORTS_MAX         (LH_WORKERS_MAX + REPORTS_OF_PEER_MAX)
+
+static const lh_stream_quota_limits report_limits = {
+    .peer_max = REPORTS_OF_PEER_MAX, .all_max = REPORTS_MAX, .stall_ms = 10000, .whole_ms = 30000};
 
 /* A certificate is one worker's, and says where that is. */
 static bool may_speak_for(const lh_tls_identity *identity, const lh_worker_report *report) {
@@ -229,18 +231,35 @@ static void begin_step(lh_fleet_server *server, lh_h2_stream *stream, const lh_h
                        context);
 }
 
+/* rest: behind pieces_path and a slash. */
+static void begin_pieces(lh_fleet_server *server, const char *rest, lh_h2_stream *stream,
+                         const lh_h2_request *request, const lh_h2_stream_events **events,
+                         void **context) {
+    lh_file_pieces pieces;
+    if (lh_file_pieces_parse(rest, lh_model_file_size(server->model.file), &pieces) == LH_OK)
+        lh_fleet_weights_take(&server->weights, &pieces, stream, request, events, context);
+    else
+        respond_problem(stream, 400, "these are no pieces of the model file");
+}
+
 static void begin_get(lh_fleet_server *server, lh_h2_stream *stream, const lh_h2_request *request,
                       const lh_h2_stream_events **events, void **context) {
+    const char *pieces = after(request->path, server->pieces_path);
     if (strcmp(request->path, server->weights_path) == 0)
-        lh_fleet_weights_take(&server->weights, stream, request, events, context);
-    else if (strcmp(request->path, server->tensors_path) != 0)
+        lh_fleet_weights_take(&server->weights, NULL, stream, request, events, context);
+    else if (pieces && *pieces == '/')
+        begin_pieces(server, pieces + 1, stream, request, events, context);
+    else if (strcmp(request->path, server->tensors_path) != 0 &&
+             strcmp(request->path, server->blocks_path) != 0)
         respond_problem(stream, 404, "there is nothing at this path: is it of another model?");
     else if (lh_model_file_has_failed(server->model.file))
         respond_problem(stream, 503, "the gateway cannot read its model file: see its log");
     else if (!lh_model_file_has_digests(server->model.file))
         respond_problem(stream, 503, "the digests of the tensors are still being computed");
+    else if (strcmp(request->path, server->blocks_path) == 0)
+        lh_fleet_weights_take_blocks(&server->weights, stream, request, events, context);
     else
-        respond_json(stream, lh_control_json_render_tensors(server->model.file));
+        respond_json(stream, lh_control_json_render_tensors(&server->model));
 }
 
 static void on_request(void *server_context, lh_h2_stream *stream, const lh_h2_request *request,
@@ -283,7 +302,14 @@ lh_status lh_fleet_server_create(uv_loop_t *loop, const char *listen, const lh_t
     const char *identity = lh_model_file_header_sha256(model_file);
     snprintf(s->weights_path, sizeof s->weights_path, "/fleet/models/%s/weights", identity);
     snprintf(s->tensors_path, sizeof s->tensors_path, "/fleet/models/%s/tensors", identity);
-    s->model = (lh_fleet_model){model_name, model_file, s->weights_path, s->tensors_path};
+    snprintf(s->blocks_path, sizeof s->blocks_path, "/fleet/models/%s/blocks", identity);
+    snprintf(s->pieces_path, sizeof s->pieces_path, "/fleet/models/%s/pieces", identity);
+    s->model = (lh_fleet_model){.name = model_name,
+                                .file = model_file,
+                                .weights_path = s->weights_path,
+                                .tensors_path = s->tensors_path,
+                                .blocks_path = s->blocks_path,
+                                .pieces_path = s->pieces_path};
     s->owner = *owner;
     s->names = (lh_name_claims){.has_connection = has_connection, .context = s};
     lh_h2_limits own_limits = *limits;

@@ -24,13 +24,18 @@ enum {
 typedef struct transfer {
     lh_stream_place place;
     lh_fleet_weights *weights;
+    bool is_of_blocks;     /* their digests, or else */
+    lh_file_pieces pieces; /* of the file */
     lh_byte_range left;
     uint64_t expected; /* up to where the disk has been asked */
 } transfer;
 
+/* Transfers at once: more share one link, and none would end soon. */
+#define OF_PEER_MAX 128u
+
 lh_stream_quota_limits lh_fleet_weights_default_limits(void) {
     return (lh_stream_quota_limits){
-        .peer_max = 2 * LH_WORKERS_MAX, .all_max = 4 * LH_WORKERS_MAX, .stall_ms = 30000};
+        .peer_max = OF_PEER_MAX, .all_max = 2 * OF_PEER_MAX, .stall_ms = 30000};
 }
 
 /* ---- Reading ---- */
@@ -55,8 +60,24 @@ static void work_ahead(transfer *t) {
     if (t->expected == end || t->expected >= t->left.offset + AHEAD_BYTES / 2)
         return;
     uint64_t next = end - t->left.offset < AHEAD_BYTES ? end : t->left.offset + AHEAD_BYTES;
-    lh_model_file_expect(t->weights->file, t->expected, next - t->expected);
-    t->expected = next;
+    while (t->expected < next) {
+        const lh_piece_extent extent =
+            lh_file_pieces_at(&t->pieces, t->expected, next - t->expected);
+        lh_model_file_expect(t->weights->file, extent.offset, extent.bytes);
+        t->expected += extent.bytes;
+    }
+}
+
+static lh_status read_pieces(const transfer *t, uint8_t *bytes, size_t length, lh_error *error) {
+    lh_status status = LH_OK;
+    for (size_t done = 0; done < length && status == LH_OK;) {
+        const lh_piece_extent extent =
+            lh_file_pieces_at(&t->pieces, t->left.offset + done, length - done);
+        status = lh_model_file_read(t->weights->file, extent.offset, bytes + done,
+                                    (size_t)extent.bytes, error);
+        done += (size_t)extent.bytes;
+    }
+    return status;
 }
 
 /* lh_h2_read_body */
@@ -64,8 +85,13 @@ static lh_status read_piece(void *context, uint8_t *bytes, size_t length) {
     transfer *t = context;
     lh_error error;
     assert(length <= t->left.length);
-    work_ahead(t);
-    lh_status status = lh_model_file_read(t->weights->file, t->left.offset, bytes, length, &error);
+    lh_status status;
+    if (t->is_of_blocks) {
+        status = lh_model_file_read_blocks(t->weights->file, t->left.offset, bytes, length, &error);
+    } else {
+        work_ahead(t);
+        status = read_pieces(t, bytes, length, &error);
+    }
     if (status != LH_OK) {
         log_failure(t->weights, t->place.peer, error.message);
         return status;
@@ -99,10 +125,9 @@ static void on_stream_closed(lh_h2_stream *stream, void *context, lh_status stat
 }
 
 /* *is_part: the request names a range. False: it does not fit, and that has been answered. */
-static bool read_range(const lh_fleet_weights *weights, lh_h2_stream *stream,
-                       const lh_h2_request *request, lh_byte_range *range, bool *is_part) {
+static bool read_range(uint64_t size, lh_h2_stream *stream, const lh_h2_request *request,
+                       lh_byte_range *range, bool *is_part) {
     const char *header = lh_h2_request_header(request, "range");
-    uint64_t size = lh_model_file_size(weights->file);
     *range = (lh_byte_range){0, size};
     lh_status status = header ? lh_byte_range_parse(header, size, range) : LH_ERR_UNSUPPORTED;
     *is_part = status == LH_OK;
@@ -113,9 +138,8 @@ static bool read_range(const lh_fleet_weights *weights, lh_h2_stream *stream,
     return false;
 }
 
-static bool respond_head(const lh_fleet_weights *weights, lh_h2_stream *stream, lh_byte_range range,
-                         bool is_part) {
-    uint64_t size = lh_model_file_size(weights->file);
+static bool respond_head(const lh_fleet_weights *weights, lh_h2_stream *stream, uint64_t size,
+                         lh_byte_range range, bool is_part) {
     char length[24], content_range[80], tag[LH_SHA256_HEX_BYTES + 2];
     snprintf(length, sizeof length, "%" PRIu64, range.length);
     snprintf(content_range, sizeof content_range, "bytes %" PRIu64 "-%" PRIu64 "/%" PRIu64,
@@ -131,13 +155,15 @@ static bool respond_head(const lh_fleet_weights *weights, lh_h2_stream *stream, 
                                         is_part ? count : count - 1, false) == LH_OK;
 }
 
-void lh_fleet_weights_take(lh_fleet_weights *weights, lh_h2_stream *stream,
-                           const lh_h2_request *request, const lh_h2_stream_events **events,
-                           void **context) {
+static void take(const transfer *what, lh_h2_stream *stream, const lh_h2_request *request,
+                 const lh_h2_stream_events **events, void **context) {
     static const lh_h2_stream_events stream_events = {.on_closed = on_stream_closed};
+    lh_fleet_weights *weights = what->weights;
+    const uint64_t size = what->is_of_blocks ? lh_model_file_blocks_size(weights->file)
+                                             : lh_file_pieces_size(&what->pieces);
     lh_byte_range range;
     bool is_part;
-    if (!read_range(weights, stream, request, &range, &is_part))
+    if (!read_range(size, stream, request, &range, &is_part))
         return;
     transfer *t = malloc(sizeof *t);
     if (!t) {
@@ -149,12 +175,30 @@ void lh_fleet_weights_take(lh_fleet_weights *weights, lh_h2_stream *stream,
         return;
     }
     t->weights = weights;
+    t->is_of_blocks = what->is_of_blocks;
+    t->pieces = what->pieces;
     t->left = range;
     t->expected = range.offset;
     *events = &stream_events;
     *context = t;
-    if (respond_head(weights, stream, range, is_part))
+    if (respond_head(weights, stream, size, range, is_part))
         lh_h2_stream_pull_body(stream, range.length, read_piece, t);
     else
         lh_h2_stream_cancel(stream);
+}
+
+void lh_fleet_weights_take(lh_fleet_weights *weights, const lh_file_pieces *pieces,
+                           lh_h2_stream *stream, const lh_h2_request *request,
+                           const lh_h2_stream_events **events, void **context) {
+    const uint64_t size = lh_model_file_size(weights->file);
+    const transfer what = {.weights = weights,
+                           .pieces = pieces ? *pieces : (lh_file_pieces){0, size, size, 1}};
+    take(&what, stream, request, events, context);
+}
+
+void lh_fleet_weights_take_blocks(lh_fleet_weights *weights, lh_h2_stream *stream,
+                                  const lh_h2_request *request, const lh_h2_stream_events **events,
+                                  void **context) {
+    const transfer what = {.weights = weights, .is_of_blocks = true};
+    take(&what, stream, request, events, context);
 }

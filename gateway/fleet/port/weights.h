@@ -1,11 +1,13 @@
-/* GET of the model file: whole or by a range. Each piece is read from the file into the frame with
- * which it leaves, when the receiver's windows and the connection have room for it: a transfer that
- * nobody reads costs a small struct. How many there are at once is bounded, for each peer and for
- * all, and one of which no byte leaves is dropped. Thread: the loop's. */
+/* GET of the model file, of pieces of it (file_pieces.h), and of the digests of its blocks: whole
+ * or by a range. What leaves is read from the file into the frame with which it does, when the
+ * receiver's windows and the connection have room for it: a transfer that nobody reads costs a
+ * small struct. How many there are at once is bounded, for each peer and for all, and one of which
+ * no byte leaves is dropped. Thread: the loop's. */
 #pragma once
 
 #include "common/http2/stream.h"
 #include "common/http2/stream_quota.h"
+#include "gateway/fleet/port/file_pieces.h"
 #include "gateway/fleet/port/model_file.h"
 
 typedef struct lh_fleet_weights {
@@ -27,7 +29,11 @@ void lh_fleet_weights_init(lh_fleet_weights *weights, uv_loop_t *loop, const lh_
 /* Every stream must have closed. on_closed comes from the loop: until then the weights stay where
  * they are. */
 void lh_fleet_weights_close(lh_fleet_weights *weights, void (*on_closed)(void *), void *context);
-/* Answers the request: sets *events and *context where a body follows. */
-void lh_fleet_weights_take(lh_fleet_weights *weights, lh_h2_stream *stream,
-                           const lh_h2_request *request, const lh_h2_stream_events **events,
-                           void **context);
+/* Answers the request: sets *events and *context where a body follows. pieces: NULL: the file. */
+void lh_fleet_weights_take(lh_fleet_weights *weights, const lh_file_pieces *pieces,
+                           lh_h2_stream *stream, const lh_h2_request *request,
+                           const lh_h2_stream_events **events, void **context);
+/* The same of the digests of blocks. Precondition: lh_model_file_has_digests. */
+void lh_fleet_weights_take_blocks(lh_fleet_weights *weights, lh_h2_stream *stream,
+                                  const lh_h2_request *request, const lh_h2_stream_events **events,
+                                  void **context);

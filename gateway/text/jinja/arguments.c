@@ -50,7 +50,7 @@ static void place(jinja_work *work, const jinja_entry_point *entry,
 jinja_value jinja_entry_point_call(jinja_work *work, const jinja_entry_point *entry,
                                    jinja_value self, const jinja_arguments *arguments) {
     jinja_call call = {.all = arguments};
-    jinja_step(work, 1);
+    jinja_step(work, 2); /* it was looked for by its name, too */
     if (entry->parameters[0] != '*')
         place(work, entry, arguments, &call);
     return entry->function(work, self, &call);

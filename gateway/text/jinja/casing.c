@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-typedef enum casing { UPPER, LOWER, CAPITAL, SWAPPED, TITLE, WORDS } casing;
+typedef enum casing { UPPER, LOWER, FOLDED, CAPITAL, SWAPPED, TITLE, WORDS } casing;
 
 #define SIGMA 0x3A3
 
@@ -44,6 +44,8 @@ static jinja_case case_of(casing rule, uint32_t code, uint32_t was, bool *change
         return JINJA_UPPER;
     case LOWER:
         return JINJA_LOWER;
+    case FOLDED:
+        return JINJA_FOLDED;
     case CAPITAL:
         return was ? JINJA_LOWER : JINJA_TITLE;
     case SWAPPED:
@@ -94,6 +96,10 @@ jinja_text jinja_upper(jinja_work *work, jinja_text text) {
 
 jinja_text jinja_lower(jinja_work *work, jinja_text text) {
     return map(work, text, LOWER);
+}
+
+jinja_text jinja_fold(jinja_work *work, jinja_text text) {
+    return map(work, text, FOLDED);
 }
 
 jinja_text jinja_capitalize(jinja_work *work, jinja_text text) {

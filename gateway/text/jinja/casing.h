@@ -6,6 +6,8 @@
 
 jinja_text jinja_upper(jinja_work *work, jinja_text text);
 jinja_text jinja_lower(jinja_work *work, jinja_text text);
+/* str.casefold(): alike for all that differ in case alone. */
+jinja_text jinja_fold(jinja_work *work, jinja_text text);
 jinja_text jinja_capitalize(jinja_work *work, jinja_text text);
 jinja_text jinja_swap_case(jinja_work *work, jinja_text text);
 /* str.title(): what follows a letter is in lower case. */

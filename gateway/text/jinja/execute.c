@@ -35,8 +35,9 @@ static bool is_parameter(const jinja_node *node, const char *name) {
 }
 
 /* Takes a named argument out of those that are left; NULL: it is not among them. */
-static const jinja_value *take_named(const jinja_arguments *arguments, bool *taken,
-                                     jinja_text name) {
+static const jinja_value *take_named(jinja_work *work, const jinja_arguments *arguments,
+                                     bool *taken, jinja_text name) {
+    jinja_step(work, arguments->named_count / JINJA_NAMES_PER_STEP);
     for (size_t i = 0; i < arguments->named_count; i++)
         if (!taken[i] && jinja_text_equal(arguments->named[i].name, name)) {
             taken[i] = true;
@@ -60,7 +61,7 @@ static void bind_parameters(macro *self, jinja_scope *scope, const jinja_argumen
         if (i < arguments->count)
             given = &arguments->items[i];
         else
-            given = take_named(arguments, taken, parameter->name);
+            given = take_named(work, arguments, taken, parameter->name);
         jinja_value value = given              ? *given
                             : parameter->first ? jinja_evaluate(self->run, scope, parameter->first)
                                                : missing_parameter(work, parameter->name);
@@ -77,7 +78,7 @@ static void bind_rest(macro *self, const jinja_arguments *arguments, bool *taken
     jinja_work *work = self->run->work;
     const jinja_node *node = self->node;
     if (node->uses_caller && !is_parameter(node, "caller")) {
-        const jinja_value *given = take_named(arguments, taken, jinja_text_literal("caller"));
+        const jinja_value *given = take_named(work, arguments, taken, jinja_text_literal("caller"));
         bind_special(self, scope, jinja_caller_name,
                      given ? *given : jinja_undefined("No caller defined"));
     }

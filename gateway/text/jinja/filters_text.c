@@ -158,6 +158,7 @@ static jinja_value escape(jinja_work *work, jinja_value self, const jinja_call *
     for (size_t i = 0; i < text.length; i++)
         for (size_t k = 0; k < sizeof names / sizeof names[0]; k++)
             if (text.bytes[i] == names[k].byte) {
+                jinja_step(work, JINJA_ESCAPE_STEPS);
                 jinja_builder_add(&out, jinja_text_cut(text, plain, i));
                 jinja_builder_add(
                     &out, jinja_text_of(names[k].text, strlen(names[k].text), JINJA_OF_DATA));
@@ -169,7 +170,7 @@ static jinja_value escape(jinja_work *work, jinja_value self, const jinja_call *
 
 /* Percent-encoding as urllib's quote does it; in a query, "/" too, and a space is "+". */
 static void quote(jinja_builder *out, jinja_text text, bool is_query) {
-    jinja_step(out->work, text.length);
+    jinja_step(out->work, text.length * JINJA_ESCAPE_STEPS);
     for (size_t i = 0; i < text.length; i++) {
         char byte = text.bytes[i], escaped[4];
         bool stays = isalnum((uint8_t)byte) || (byte && strchr(is_query ? "_.-~" : "_.-~/", byte));
@@ -267,6 +268,7 @@ static bool read_digits(jinja_work *work, jinja_value self, char *digits, size_t
     size_t length = 0;
     if (text.length == 0 || text.length >= capacity)
         return false;
+    jinja_step(work, text.length);
     for (size_t i = 0; i < text.length; i++) {
         bool joins = text.bytes[i] == '_' && i > 0 && i + 1 < text.length &&
                      isalnum((uint8_t)text.bytes[i - 1]) && isalnum((uint8_t)text.bytes[i + 1]);
@@ -358,7 +360,7 @@ static jinja_value abs_(jinja_work *work, jinja_value self, const jinja_call *ca
 }
 
 /* Hundreds of digits take some microseconds. */
-#define ROUND_STEPS 100
+#define ROUND_STEPS 400
 
 /* Half to even, by the number's decimal digits, as Python's round does. */
 static double round_to(double number, int64_t places) {

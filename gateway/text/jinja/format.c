@@ -12,7 +12,9 @@
 #define WIDTH_MAX     100000
 #define PRECISION_MAX 300
 /* Hundreds of digits take some microseconds. */
-#define NUMBER_STEPS 100
+#define NUMBER_STEPS 300
+/* To read a field and to find its value. */
+#define FIELD_STEPS 8
 
 typedef struct layout {
     char align; /* '<', '>', '^', '=' or 0 */
@@ -247,7 +249,7 @@ jinja_text jinja_format_percent(jinja_work *work, jinja_text format, jinja_value
         while (s.at < format.length && format.bytes[s.at] != '%')
             s.at++;
         jinja_builder_add(&out, jinja_text_cut(format, plain, s.at));
-        jinja_step(work, 1);
+        jinja_step(work, FIELD_STEPS);
         if (take(&s, '%'))
             format_percent_field(&out, &s, &given);
     }
@@ -329,7 +331,9 @@ static void format_value(jinja_builder *out, jinja_value value, jinja_text spec)
 static jinja_value brace_value(scan *s, jinja_text name, const jinja_arguments *arguments,
                                size_t *next) {
     bool is_index = name.length > 0 && name.bytes[0] >= '0' && name.bytes[0] <= '9';
+    jinja_step(s->work, FIELD_STEPS);
     if (name.length && !is_index) {
+        jinja_step(s->work, arguments->named_count / JINJA_NAMES_PER_STEP);
         for (size_t i = 0; i < arguments->named_count; i++)
             if (jinja_text_equal(arguments->named[i].name, name))
                 return arguments->named[i].value;

@@ -43,6 +43,7 @@ static void write_string(writer *to, jinja_text text) {
         char escaped[16];
         size_t end = (size_t)(next - text.bytes);
         if (escape(to->style, code, escaped)) {
+            jinja_step(to->out->work, JINJA_ESCAPE_STEPS);
             jinja_builder_add(to->out, jinja_text_cut(text, plain, at));
             jinja_builder_add(to->out, jinja_text_of(escaped, strlen(escaped), JINJA_OF_DATA));
             plain = end;

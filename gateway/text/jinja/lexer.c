@@ -10,6 +10,8 @@
 #include <string.h>
 
 #define BRACKETS_MAX 256
+/* To read its digits. */
+#define FLOAT_STEPS 40
 
 typedef struct lexer {
     jinja_work *work;
@@ -284,6 +286,7 @@ static void take_number(lexer *lex) {
         return;
     }
     copy_digits(text, sizeof text, lex->at, end);
+    jinja_step(lex->work, FLOAT_STEPS);
     push(lex, JINJA_TOKEN_CONSTANT, lex->at, end);
     last(lex)->constant = jinja_float(strtod(text, NULL));
     advance(lex, end);

@@ -35,7 +35,10 @@ bool jinja_loop_next(jinja_loop *loop) {
 
 /* Is there another item? */
 static bool peek(jinja_loop *loop) {
-    return is_there(loop->after) || find_next(loop, &loop->after);
+    jinja_value item; /* also written where the last ones do not suit */
+    if (!is_there(loop->after) && find_next(loop, &item))
+        loop->after = item;
+    return is_there(loop->after);
 }
 
 /* Of all items; those that are still to come are collected where nothing else tells. */

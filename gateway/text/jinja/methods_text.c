@@ -23,6 +23,11 @@ static jinja_value lower(jinja_work *work, jinja_value self, const jinja_call *c
     return mapped(work, self, jinja_lower);
 }
 
+static jinja_value casefold(jinja_work *work, jinja_value self, const jinja_call *call) {
+    (void)call;
+    return mapped(work, self, jinja_fold);
+}
+
 static jinja_value capitalize(jinja_work *work, jinja_value self, const jinja_call *call) {
     (void)call;
     return mapped(work, self, jinja_capitalize);
@@ -466,7 +471,7 @@ static jinja_value format(jinja_work *work, jinja_value self, const jinja_call *
 
 const jinja_entry_point jinja_text_methods[] = {
     {"capitalize", capitalize, "", 0},
-    {"casefold", lower, "", 0},
+    {"casefold", casefold, "", 0},
     {"center", center, "_,_", 1},
     {"count", count, "_,_,_", 1},
     {"endswith", endswith, "_,_,_", 1},

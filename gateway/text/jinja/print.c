@@ -10,8 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* To find the shortest digits takes some microseconds. */
-#define FLOAT_STEPS 300
+/* Each try of so many digits. */
+#define FLOAT_STEPS   25
+#define INTEGER_STEPS 2
 
 /* "1.5e+16" as Python has it: fixed between 1e-4 and 1e16. `digits` is "d.ddde+XX". */
 static void lay_out(jinja_builder *out, const char *digits) {
@@ -35,8 +36,8 @@ void jinja_float_into(jinja_builder *out, double number) {
         return;
     }
     char digits[40];
-    jinja_step(out->work, FLOAT_STEPS);
     for (int precision = 0; precision <= 16; precision++) {
+        jinja_step(out->work, FLOAT_STEPS);
         snprintf(digits, sizeof digits, "%.*e", precision, number);
         if (strtod(digits, NULL) == number)
             break;
@@ -137,6 +138,7 @@ void jinja_repr_into(jinja_builder *out, jinja_value value) {
 
 static void print_integer(jinja_builder *out, int64_t integer) {
     char text[24];
+    jinja_step(out->work, INTEGER_STEPS);
     snprintf(text, sizeof text, "%lld", (long long)integer);
     jinja_builder_add_literal(out, text);
 }

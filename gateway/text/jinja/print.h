@@ -4,6 +4,9 @@
 
 #include "gateway/text/jinja/value.h"
 
+/* What a character takes for which others stand. */
+#define JINJA_ESCAPE_STEPS 3
+
 /* str(). A string gives itself, with its origins. What Python shows with
  * an address (methods, generators) is its type here: "<generator>". */
 jinja_text jinja_print(jinja_work *work, jinja_value value);

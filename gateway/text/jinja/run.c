@@ -12,6 +12,9 @@
 
 #include <assert.h>
 
+/* A scope has few: they are looked through. */
+#define BINDINGS_PER_STEP 16
+
 jinja_scope *jinja_scope_new(jinja_work *work, jinja_scope *outer) {
     jinja_scope *made = jinja_allocate(work, sizeof *made);
     *made = (jinja_scope){.outer = outer};
@@ -19,6 +22,7 @@ jinja_scope *jinja_scope_new(jinja_work *work, jinja_scope *outer) {
 }
 
 void jinja_scope_set(jinja_work *work, jinja_scope *scope, jinja_text name, jinja_value value) {
+    jinja_step(work, scope->count / BINDINGS_PER_STEP);
     for (size_t i = 0; i < scope->count; i++)
         if (scope->bindings[i].name == name.bytes) {
             scope->bindings[i].value = value;
@@ -62,10 +66,12 @@ void jinja_assign(jinja_run *run, jinja_scope *scope, const jinja_node *target, 
 }
 
 static jinja_value look_up(jinja_run *run, const jinja_scope *scope, jinja_text name) {
-    for (; scope; scope = scope->outer)
+    for (; scope; scope = scope->outer) {
+        jinja_step(run->work, scope->count / BINDINGS_PER_STEP);
         for (size_t i = 0; i < scope->count; i++)
             if (scope->bindings[i].name == name.bytes)
                 return scope->bindings[i].value;
+    }
     const jinja_value *found = jinja_dict_get_text(run->work, run->context, name);
     if (!found)
         found = jinja_dict_get_text(run->work, run->globals, name);
@@ -146,9 +152,14 @@ static jinja_value operate(jinja_run *run, jinja_scope *scope, const jinja_node 
 
 static jinja_value concatenate(jinja_run *run, jinja_scope *scope, const jinja_node *node) {
     jinja_builder out = {.work = run->work};
-    for (size_t i = 0; i < node->items.count; i++)
-        jinja_print_into(&out, jinja_evaluate(run, scope, node->items.items[i]));
-    return jinja_string(run->work, jinja_builder_text(&out));
+    for (size_t i = 0; i < node->items.count; i++) {
+        jinja_value value = jinja_evaluate(run, scope, node->items.items[i]);
+        if (i == 0 && value.kind == JINJA_STRING)
+            out = jinja_builder_after(run->work, *value.text);
+        else
+            jinja_print_into(&out, value);
+    }
+    return jinja_string(run->work, jinja_builder_close(&out));
 }
 
 static jinja_value bound(jinja_run *run, jinja_scope *scope, const jinja_node *node) {
@@ -168,6 +179,7 @@ static void spread_dict(jinja_run *run, jinja_value dict, jinja_named *named, si
     for (size_t i = 0; i < dict.dict->count; i++) {
         jinja_text name =
             jinja_text_given(run->work, dict.dict->entries[i].key, "a name of an argument");
+        jinja_step(run->work, *count / JINJA_NAMES_PER_STEP);
         for (size_t k = 0; k < *count; k++)
             if (jinja_text_equal(named[k].name, name))
                 jinja_fail(run->work, LH_ERR_INVALID, "an argument is given twice");

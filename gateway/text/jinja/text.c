@@ -55,13 +55,16 @@ size_t jinja_text_at(jinja_work *work, jinja_text text, size_t index) {
     return at;
 }
 
+/* memmem's worst case beside a copy of the bytes. */
+#define FINDING 4
+
 ssize_t jinja_text_find(jinja_work *work, jinja_text text, jinja_text part) {
     if (part.length == 0)
         return 0;
     if (part.length > text.length)
         return -1;
     const char *found = memmem(text.bytes, text.length, part.bytes, part.length);
-    jinja_step_bytes(work, found ? (size_t)(found - text.bytes) : text.length);
+    jinja_step_bytes(work, (found ? (size_t)(found - text.bytes) : text.length) * FINDING);
     return found ? found - text.bytes : -1;
 }
 
@@ -86,6 +89,11 @@ static bool is_in(uint32_t character, const jinja_text *set) {
     return false;
 }
 
+/* For each character of the text. */
+static uint64_t strip_steps(const jinja_text *set) {
+    return set ? 1 + set->length / 8 : 1;
+}
+
 jinja_text jinja_text_strip(jinja_work *work, jinja_text text, const jinja_text *set, bool left,
                             bool right) {
     size_t begin = 0, end = text.length;
@@ -94,7 +102,7 @@ jinja_text jinja_text_strip(jinja_work *work, jinja_text text, const jinja_text 
         if (!is_in(lh_utf8_decode(&next), set))
             break;
         begin = (size_t)(next - text.bytes);
-        jinja_step(work, 1 + (set ? set->length / JINJA_BYTES_PER_STEP : 0));
+        jinja_step(work, strip_steps(set));
     }
     while (right && begin < end) {
         size_t last = end - 1;
@@ -104,10 +112,13 @@ jinja_text jinja_text_strip(jinja_work *work, jinja_text text, const jinja_text 
         if (!is_in(lh_utf8_decode(&next), set))
             break;
         end = last;
-        jinja_step(work, 1 + (set ? set->length / JINJA_BYTES_PER_STEP : 0));
+        jinja_step(work, strip_steps(set));
     }
     return jinja_text_cut(text, begin, end);
 }
+
+/* Bytes: shorter ones are copied as fast. */
+#define WORTH_GOING_ON 512
 
 /* Room for `more` bytes, of origins too where the bytes are not of one. */
 static void reserve(jinja_builder *builder, size_t more, bool is_mixed) {
@@ -170,15 +181,55 @@ jinja_text jinja_builder_text(const jinja_builder *builder) {
     return text;
 }
 
+/* The tail that the text ends with, or NULL. */
+static jinja_tail *tail_of(jinja_work *work, jinja_text text) {
+    for (size_t i = 0; text.length && i < JINJA_TAILS; i++) {
+        jinja_tail *tail = &work->tails[i];
+        if (tail->end == text.bytes + text.length &&
+            (!text.origins || tail->origins_end == text.origins + text.length))
+            return tail;
+    }
+    return NULL;
+}
+
+jinja_builder jinja_builder_after(jinja_work *work, jinja_text text) {
+    jinja_builder out = {.work = work};
+    jinja_tail *tail = tail_of(work, text);
+    if (!tail) {
+        jinja_builder_add(&out, text);
+        return out;
+    }
+    out.bytes = tail->end - text.length;
+    out.origins = text.origins ? tail->origins_end - text.length : NULL;
+    out.origin = text.origin;
+    out.length = text.length;
+    out.capacity = text.length + tail->room;
+    *tail = (jinja_tail){0};
+    return out;
+}
+
+jinja_text jinja_builder_close(jinja_builder *builder) {
+    jinja_work *work = builder->work;
+    jinja_text text = jinja_builder_text(builder);
+    if (text.length < WORTH_GOING_ON)
+        return text;
+    size_t free = 0;
+    while (free < JINJA_TAILS && work->tails[free].end)
+        free++;
+    if (free == JINJA_TAILS)
+        free = work->oldest_tail++ % JINJA_TAILS;
+    work->tails[free] = (jinja_tail){builder->bytes + text.length,
+                                     builder->origins ? builder->origins + text.length : NULL,
+                                     builder->capacity - text.length};
+    return text;
+}
+
 jinja_text jinja_text_join(jinja_work *work, jinja_text a, jinja_text b) {
     if (a.length == 0 || b.length == 0)
         return a.length == 0 ? b : a;
-    jinja_builder out = {.work = work};
-    out.origin = a.origin;
-    reserve(&out, a.length + b.length, a.origins || b.origins || a.origin != b.origin);
-    jinja_builder_add(&out, a);
+    jinja_builder out = jinja_builder_after(work, a);
     jinja_builder_add(&out, b);
-    return jinja_builder_text(&out);
+    return jinja_builder_close(&out);
 }
 
 static jinja_text put_between(jinja_work *work, jinja_text text, jinja_text new, int64_t most) {

@@ -53,6 +53,12 @@ void jinja_builder_add_character(jinja_builder *builder, uint32_t character, jin
 void jinja_builder_add_times(jinja_builder *builder, jinja_text text, size_t times);
 /* What was added so far; good until the next addition. */
 jinja_text jinja_builder_text(const jinja_builder *builder);
+/* Begins with this text. Templates put a whole prompt together piece by piece, each time out of the
+ * text so far: where that is the end of what jinja_builder_close gave, and nobody has gone on with
+ * it yet, it is not copied, so that the whole takes linear time and memory. */
+jinja_builder jinja_builder_after(jinja_work *work, jinja_text text);
+/* The last use of a builder without a limit: what was added, which may be gone on with. */
+jinja_text jinja_builder_close(jinja_builder *builder);
 jinja_text jinja_text_join(jinja_work *work, jinja_text a, jinja_text b);
 /* At most `most` of them (negative: all); an empty `old` stands between all characters. */
 jinja_text jinja_text_replace(jinja_work *work, jinja_text text, jinja_text old, jinja_text new,

@@ -98,9 +98,10 @@ bool jinja_is_name_part(uint32_t character) {
 }
 
 static size_t map_ascii(uint32_t character, jinja_case to, char *bytes) {
-    if (to == JINJA_LOWER && jinja_is_upper(character))
+    bool to_small = to == JINJA_LOWER || to == JINJA_FOLDED;
+    if (to_small && jinja_is_upper(character))
         character += 32;
-    else if (to != JINJA_LOWER && jinja_is_lower(character))
+    else if (!to_small && jinja_is_lower(character))
         character -= 32;
     bytes[0] = (char)character;
     return 1;
@@ -112,9 +113,10 @@ size_t jinja_case_map(uint32_t character, jinja_case to, char bytes[JINJA_CASE_B
     char plain[4];
     size_t length = jinja_utf8_encode(character, plain), mapped = JINJA_CASE_BYTES_MAX;
     uint8_t *(*map)(const uint8_t *, size_t, const char *, uninorm_t, uint8_t *, size_t *) =
-        to == JINJA_UPPER   ? u8_toupper
-        : to == JINJA_LOWER ? u8_tolower
-                            : u8_totitle;
+        to == JINJA_UPPER    ? u8_toupper
+        : to == JINJA_LOWER  ? u8_tolower
+        : to == JINJA_FOLDED ? u8_casefold
+                             : u8_totitle;
     /* A mapping has up to three characters, so the buffer is large enough; with another one, or
      * none, the character stays as it is. */
     if (map((const uint8_t *)plain, length, NULL, NULL, (uint8_t *)bytes, &mapped) ==

@@ -25,7 +25,7 @@ bool jinja_is_name_part(uint32_t character);
 
 #define JINJA_CASE_BYTES_MAX 24
 
-typedef enum jinja_case { JINJA_UPPER, JINJA_LOWER, JINJA_TITLE } jinja_case;
+typedef enum jinja_case { JINJA_UPPER, JINJA_LOWER, JINJA_TITLE, JINJA_FOLDED } jinja_case;
 
 /* The character in another case, which may be several characters; the bytes written. */
 size_t jinja_case_map(uint32_t character, jinja_case to, char bytes[JINJA_CASE_BYTES_MAX]);

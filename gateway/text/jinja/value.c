@@ -8,6 +8,8 @@
 #include <string.h>
 
 #define FEW_ENTRIES 8
+/* To say what is missing. */
+#define UNDEFINED_STEPS 5
 
 jinja_value jinja_undefined(const char *why) {
     return (jinja_value){.kind = JINJA_UNDEFINED, .why = why};
@@ -20,6 +22,7 @@ jinja_value jinja_undefined_of(jinja_work *work, const char *format, ...) {
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     char *why = jinja_allocate(work, strlen(text) + 1);
+    jinja_step(work, UNDEFINED_STEPS);
     return jinja_undefined(strcpy(why, text));
 }
 

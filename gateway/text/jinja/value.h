@@ -91,6 +91,9 @@ typedef struct jinja_arguments {
     size_t named_count;
 } jinja_arguments;
 
+/* What looking through them for a name takes. */
+#define JINJA_NAMES_PER_STEP 2
+
 /* What can be called or has attributes of its own. */
 typedef struct jinja_class {
     const char *name;

@@ -1,6 +1,8 @@
 /* Blocks double in size, so that a small template costs one of them and a large one few. */
 #include "gateway/text/jinja/work.h"
 
+#include "common/base/utf8.h"
+
 #include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -35,6 +37,17 @@ void jinja_work_reset(jinja_work *work) {
     work->at = work->end = NULL;
 }
 
+/* What was cut to fit a message may have been cut within a character. */
+static void leave_out_broken(char *text) {
+    size_t kept = 0, length = strlen(text), size;
+    for (size_t at = 0; at < length; at += size)
+        if (lh_utf8_next(text + at, length - at, &size) == LH_UTF8_WHOLE) {
+            memmove(text + kept, text + at, size);
+            kept += size;
+        }
+    text[kept] = 0;
+}
+
 void jinja_fail(jinja_work *work, lh_status status, const char *format, ...) {
     char message[LH_ERROR_MESSAGE_BYTES];
     va_list arguments;
@@ -46,6 +59,8 @@ void jinja_fail(jinja_work *work, lh_status status, const char *format, ...) {
             lh_fail(work->error, status, "line %u of the chat template: %s", work->line, message);
     else
         work->status = lh_fail(work->error, status, "the chat template: %s", message);
+    if (work->error)
+        leave_out_broken(work->error->message);
     longjmp(work->landing, 1);
 }
 

@@ -14,15 +14,28 @@
 /* One level is an expression or a statement within another, which takes some hundred bytes of
  * stack in each of a few functions. */
 #define JINJA_DEPTH_MAX 300u
-/* A step is what a node of the template costs: on a slow core, 2 million take less than 50 ms. */
+/* A step is what a node of the template costs, some 12 ns; 40 where the work is of the worst kind
+ * (tests/gateway/text/jinja/test_work.c). */
 #define JINJA_BYTES_PER_STEP 32u
 
 typedef struct jinja_block jinja_block;
+
+/* Where a text ends that was put together, and has room behind it (text.h). */
+typedef struct jinja_tail {
+    char *end; /* NULL: none */
+    uint8_t *origins_end;
+    size_t room; /* bytes, of origins too */
+} jinja_tail;
+
+/* Few texts grow at the same time. */
+#define JINJA_TAILS 4
 
 typedef struct jinja_work {
     jinja_block *blocks;
     char *at, *end;     /* what is free of the newest block */
     size_t memory_left; /* bytes */
+    jinja_tail tails[JINJA_TAILS];
+    uint32_t oldest_tail;
     uint64_t steps_left;
     uint32_t depth;
     uint32_t line; /* of the template, for errors; from 1 */

@@ -19,8 +19,9 @@ typedef struct lh_tool_writing {
     const char *before, *behind; /* all of them */
     const char *between;         /* two of them; NULL: it makes one call at a time */
     const char *separator;       /* behind a name */
-    const char *parameter_end;   /* of LH_TOOL_BODY_PARAMETERS */
-    const char *end;             /* of a call; NULL: nothing */
+    /* Of LH_TOOL_BODY_PARAMETERS: behind a parameter's name, and behind its value. */
+    const char *parameter_separator, *parameter_end;
+    const char *end; /* of a call; NULL: nothing */
 } lh_tool_writing;
 
 typedef struct lh_tool_format {

@@ -24,6 +24,23 @@ static void test_vectors(void **state) {
     expect(two_blocks, "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
 }
 
+/* RFC 4231, cases 2 and 6. */
+static void test_keyed_vectors(void **state) {
+    (void)state;
+    static const char long_key_text[] = "Test Using Larger Than Block-Size Key - Hash Key First";
+    uint8_t digest[LH_SHA256_BYTES], long_key[131];
+    char hex[LH_SHA256_HEX_BYTES];
+    memset(long_key, 0xaa, sizeof long_key);
+    assert_int_equal(lh_sha256_keyed("Jefe", 4, "what do ya want for nothing?", 28, digest), LH_OK);
+    lh_sha256_render(digest, hex);
+    assert_string_equal(hex, "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
+    assert_int_equal(
+        lh_sha256_keyed(long_key, sizeof long_key, long_key_text, sizeof long_key_text - 1, digest),
+        LH_OK);
+    lh_sha256_render(digest, hex);
+    assert_string_equal(hex, "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
+}
+
 static void test_pieces(void **state) {
     (void)state;
     uint8_t whole[LH_SHA256_BYTES], digest[LH_SHA256_BYTES];
@@ -66,6 +83,7 @@ static void test_parse(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_vectors),
+        cmocka_unit_test(test_keyed_vectors),
         cmocka_unit_test(test_pieces),
         cmocka_unit_test(test_parse),
     };

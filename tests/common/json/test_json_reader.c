@@ -70,6 +70,23 @@ static void what_is_in_range_is_taken(void **state) {
         close_refused("it: " message);                                                             \
     } while (0)
 
+static void a_list_of_names_is_read_one_by_one(void **state) {
+    (void)state;
+    const char *const text = "{\"names\": [\"a\", \"b.c\", \"d e\", 4]}";
+    char name[LH_NAME_BYTES];
+    for (size_t i = 0; i < 5; i++) {
+        document = (lh_json_document){.name = "it", .refusal = LH_ERR_INVALID};
+        assert_int_equal(lh_json_document_open(&document, text, strlen(text), &error, &root),
+                         LH_OK);
+        lh_json_element_name(&root, "names", i, name);
+        if (i < 2)
+            assert_string_equal(name, i == 0 ? "a" : "b.c");
+        else
+            assert_string_equal(name, "");
+        assert_int_equal(lh_json_document_close(&document), i < 2 ? LH_OK : LH_ERR_INVALID);
+    }
+}
+
 static void what_is_not_is_refused_by_name(void **state) {
     (void)state;
     char text[LH_NAME_BYTES];
@@ -134,6 +151,7 @@ static void what_is_no_object_is_not_read(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_in_range_is_taken),
+        cmocka_unit_test(a_list_of_names_is_read_one_by_one),
         cmocka_unit_test(what_is_not_is_refused_by_name),
         cmocka_unit_test(the_path_of_the_first_failure_is_told),
         cmocka_unit_test(what_is_no_object_is_not_read),

@@ -14,6 +14,8 @@ typedef struct link {
     double bytes_per_us;
     int64_t round_trip_us;
     uint64_t known_from_bytes; /* a probe of this size shows the rate */
+    double told_bytes_per_us;  /* instead of the rate that it has; 0: that */
+    bool is_doubtful;
     uint64_t window_max;
     int64_t now_us;
     lh_link_condition condition;
@@ -46,7 +48,10 @@ static bool probe(link *l) {
                                      .bytes_per_us =
                                          shows ? l->bytes_per_us : (double)bytes / (double)took_us,
                                      .bytes_per_us_is_bound = !shows};
-    lh_link_warmup_probed(&l->warmup, bytes, c);
+    c->estimate.bytes_per_us_is_doubtful = l->is_doubtful;
+    if (shows && l->told_bytes_per_us > 0)
+        c->estimate.bytes_per_us = l->told_bytes_per_us;
+    lh_link_warmup_probed(&l->warmup, bytes, took_us, c);
     l->probes++;
     l->probe_bytes += bytes;
     return true;
@@ -92,6 +97,62 @@ static void a_window_that_grows_no_more_ends_it(void **state) {
     probe_for(&l, 60000000);
     assert_false(lh_link_warmup_is_waiting(&l.warmup));
     assert_true(l.probe_bytes < 1100000);
+}
+
+/* Of 10 Mbit/s and 20 ms the first probes fill the window already. */
+static void what_is_measured_is_probed_for_as_long_as_it_takes(void **state) {
+    (void)state;
+    link l;
+    open_link(&l, 1.25, 20000, 0.01);
+    probe_for(&l, 10000000);
+    assert_int_equal(l.probes, 1);
+    open_link(&l, 1.25, 20000, 0.01);
+    lh_link_warmup_measure(&l.warmup, 50000);
+    probe_for(&l, 10000000);
+    assert_int_equal(l.probes, 3);
+    assert_int_equal(l.probe_bytes, (16 + 32 + 64) << 10);
+    lh_link_warmup_connected(&l.warmup);
+    probe_for(&l, 10000000);
+    assert_int_equal(l.probes, 6);
+    open_link(&l, 1.25, 100000, 0.01); /* far away: for two round trips */
+    lh_link_warmup_measure(&l.warmup, 50000);
+    probe_for(&l, 10000000);
+    assert_int_equal(l.probe_bytes, (16 + 32 + 64 + 128 + 256) << 10);
+}
+
+/* Of a bound that never becomes a rate a longer probe would tell no more. */
+static void a_link_that_nothing_fills_is_probed_no_longer(void **state) {
+    (void)state;
+    link l;
+    open_link(&l, 1000, 100, 0.01);
+    l.known_from_bytes = UINT64_MAX;
+    lh_link_warmup_measure(&l.warmup, 50000);
+    probe_for(&l, 10000000);
+    assert_int_equal(l.probe_bytes, (4096 - 16) << 10);
+}
+
+/* Where the first segments were held up, the rate looks as if they had lasted. */
+static void how_long_a_probe_lasts_is_told_by_the_clock(void **state) {
+    (void)state;
+    link l;
+    open_link(&l, 1.25, 20000, 0.05);
+    l.told_bytes_per_us = 0.125;
+    lh_link_warmup_measure(&l.warmup, 50000);
+    probe_for(&l, 10000000);
+    assert_int_equal(l.probe_bytes, (16 + 32 + 64) << 10);
+}
+
+static void what_is_doubtful_is_probed_on(void **state) {
+    (void)state;
+    link l;
+    open_link(&l, 1.25, 20000, 0.05);
+    l.is_doubtful = true;
+    lh_link_warmup_measure(&l.warmup, 50000);
+    while (l.probes < 4)
+        assert_true(probe(&l));
+    l.is_doubtful = false;
+    assert_true(probe(&l));
+    assert_false(probe(&l));
 }
 
 /* Loopback: no rate ever shows. */
@@ -224,7 +285,7 @@ static void a_doubt_that_stays_is_left_for_a_while(void **state) {
         uint64_t bytes = lh_link_warmup_next(&l.warmup, l.now_us, &l.condition);
         sizes += bytes;
         if (bytes)
-            lh_link_warmup_probed(&l.warmup, bytes, &l.condition);
+            lh_link_warmup_probed(&l.warmup, bytes, 1000, &l.condition);
     }
     assert_int_equal(sizes, (16 + 32 + 64 + 5 * 128) << 10);
     l.now_us += 2000000;
@@ -256,7 +317,7 @@ static void a_probe_cut_short_is_tried_again(void **state) {
     link l;
     open_link(&l, 12.5, 80000, 0.01);
     uint64_t bytes = lh_link_warmup_next(&l.warmup, l.now_us, &l.condition);
-    lh_link_warmup_probed(&l.warmup, bytes / 2, &l.condition);
+    lh_link_warmup_probed(&l.warmup, bytes / 2, 1000, &l.condition);
     assert_int_equal(lh_link_warmup_next(&l.warmup, l.now_us, &l.condition), bytes);
 }
 
@@ -276,6 +337,10 @@ int main(void) {
         cmocka_unit_test(the_window_opens_and_then_nothing_is_sent),
         cmocka_unit_test(a_slow_link_is_asked_for_little),
         cmocka_unit_test(a_window_that_grows_no_more_ends_it),
+        cmocka_unit_test(what_is_measured_is_probed_for_as_long_as_it_takes),
+        cmocka_unit_test(a_link_that_nothing_fills_is_probed_no_longer),
+        cmocka_unit_test(how_long_a_probe_lasts_is_told_by_the_clock),
+        cmocka_unit_test(what_is_doubtful_is_probed_on),
         cmocka_unit_test(a_link_without_a_rate_ends_it),
         cmocka_unit_test(the_budget_holds),
         cmocka_unit_test(no_share_no_probe),

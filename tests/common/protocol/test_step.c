@@ -435,7 +435,7 @@ static void test_a_payload_that_is_cut_is_malformed(void **state) {
 /* Three segments with as many counted tokens as one may have: each is within its limit. */
 static void test_a_manifest_over_the_limit_is_not_encoded(void **state) {
     (void)state;
-    lh_token_count *counts = calloc(LH_STEP_COUNTS_MAX, sizeof *counts);
+    lh_token_count *counts = calloc(LH_TOKEN_COUNTS_MAX, sizeof *counts);
     lh_step_segment segments[3];
     lh_error error;
     assert_non_null(counts);
@@ -446,7 +446,7 @@ static void test_a_manifest_over_the_limit_is_not_encoded(void **state) {
                                         .sampling = {.top_p = 1,
                                                      .repetition_penalty = 1,
                                                      .counts = counts,
-                                                     .count_count = LH_STEP_COUNTS_MAX}};
+                                                     .count_count = LH_TOKEN_COUNTS_MAX}};
     for (uint32_t count = 2; count <= 3; count++) {
         const lh_step_manifest manifest = {
             .rows = count, .tokens = some_tokens, .segment_count = count, .segments = segments};
@@ -567,8 +567,8 @@ static void test_manifest_fields_are_checked(void **state) {
     /* its mask is eight bytes too many */
     assert_int_equal(with_manifest_field(sampling + 44, 3), LH_ERR_MALFORMED);
     assert_int_equal(with_manifest_field(sampling + 48, 21), LH_ERR_LIMIT);
-    assert_int_equal(with_manifest_field(sampling + 52, LH_STEP_BIASES_MAX + 1), LH_ERR_LIMIT);
-    assert_int_equal(with_manifest_field(sampling + 52, LH_STEP_BIASES_MAX), LH_ERR_MALFORMED);
+    assert_int_equal(with_manifest_field(sampling + 52, LH_TOKEN_BIASES_MAX + 1), LH_ERR_LIMIT);
+    assert_int_equal(with_manifest_field(sampling + 52, LH_TOKEN_BIASES_MAX), LH_ERR_MALFORMED);
     assert_int_equal(with_manifest_field(sampling + 56, 0xffffffffu), LH_ERR_LIMIT);
     assert_int_equal(with_manifest_field(sampling + 72, 0x7f800000u),
                      LH_ERR_MALFORMED); /* bias is infinite */

@@ -15,10 +15,11 @@
 
 /* Vector 5. */
 static const char vector_text[] =
-    "04000000 7d000000 1a2bb93b d51ce658 07ca9a3b 00000000 0c000000 84030000 14000000 19000000 "
-    "b6030000 860b0000 0f000000 1c0c0000 28230000 29230000 01000000 01000000 01000000 62000000 "
-    "00020000 00000000 00030000 00300000 007a0300 00840300 00ac0300 00000000 00020000 00000000 "
-    "00030000 00400000 007c0b00 00900b00 00ffffff ff ";
+    "04000000 95000000 52ffd3ed d8e2bf09 07ca9a3b 00000000 0c000000 84030000 14000000 19000000 "
+    "b6030000 860b0000 0f000000 1c0c0000 28230000 29230000 01000000 01000000 01000000 01000000 "
+    "62000000 00020000 00000000 00030000 00300000 007a0300 00840300 00ac0300 00000000 00020000 "
+    "00000000 00030000 00400000 007c0b00 00900b00 00ffffff ff001000 00e80300 00140500 00b00400 "
+    "00640000 00 ";
 
 static lh_step_times sample(void) {
     lh_step_times times = {.worker = "b",
@@ -34,9 +35,11 @@ static lh_step_times sample(void) {
                            .passed_us = 9000,
                            .answered_us = 9001,
                            .taken_count = 1,
-                           .given_count = 1};
+                           .given_count = 1,
+                           .gather_count = 1};
     times.taken[0] = (lh_step_shard_taken){0, 2, 0, 3, 48, 890, 900, 940};
     times.given[0] = (lh_step_shard_given){0, 2, 0, 3, 64, 2940, 2960, LH_STEP_TIMES_NEVER};
+    times.gathers[0] = (lh_step_gather){4096, 1000, 1300, 1200, 100};
     return times;
 }
 
@@ -79,8 +82,8 @@ static void test_offsets(void **state) {
     assert_int_equal(lh_step_times_offset(0, (int64_t)UINT32_MAX + 5), LH_STEP_TIMES_NEVER);
 }
 
-/* More shards than are listed are counted. */
-static void test_many_shards(void **state) {
+/* More shards and gathers than are listed are counted. */
+static void test_many_shards_and_gathers(void **state) {
     (void)state;
     lh_step_times *times = calloc(2, sizeof *times);
     static uint8_t bytes[16 + LH_STEP_TIMES_BYTES_MAX];
@@ -88,6 +91,9 @@ static void test_many_shards(void **state) {
     times[0] = sample();
     snprintf(times[0].worker, sizeof(times[0].worker), "%063d", 7);
     times[0].taken_count = times[0].given_count = LH_STEP_TIMES_SHARDS_MAX + 9;
+    times[0].gather_count = LH_STEP_TIMES_GATHERS_MAX + 3;
+    for (uint32_t i = 0; i < LH_STEP_TIMES_GATHERS_MAX; i++)
+        times[0].gathers[i].there_us = 3 * i;
     for (uint32_t i = 0; i < LH_STEP_TIMES_SHARDS_MAX; i++) {
         times[0].taken[i].came_us = i;
         times[0].given[i].left_us = 2 * i;
@@ -132,18 +138,20 @@ static void test_hostile_frames(void **state) {
     /* shards that are not there */
     assert_int_equal(read_changed(64, 2, 0), LH_ERR_MALFORMED);
     assert_int_equal(read_changed(68, UINT32_MAX, 0), LH_ERR_MALFORMED);
-    assert_int_equal(read_changed(72, 0, 0), LH_ERR_MALFORMED); /* the name */
-    assert_int_equal(read_changed(72, 64, 0), LH_ERR_MALFORMED);
+    assert_int_equal(read_changed(72, 2, 0), LH_ERR_MALFORMED); /* gathers */
     assert_int_equal(read_changed(72, UINT32_MAX, 0), LH_ERR_MALFORMED);
+    assert_int_equal(read_changed(76, 0, 0), LH_ERR_MALFORMED); /* the name */
+    assert_int_equal(read_changed(76, 64, 0), LH_ERR_MALFORMED);
+    assert_int_equal(read_changed(76, UINT32_MAX, 0), LH_ERR_MALFORMED);
     /* a line break as a name */
-    assert_int_equal(read_changed(76, 0x0000000au, 0), LH_ERR_MALFORMED);
+    assert_int_equal(read_changed(80, 0x0000000au, 0), LH_ERR_MALFORMED);
     for (uint32_t letter = 0; letter < 256; letter++) {
         bool is_of_a_name = (letter >= '0' && letter <= '9') || (letter >= 'A' && letter <= 'Z') ||
                             (letter >= 'a' && letter <= 'z') || letter == '.' || letter == '_' ||
                             letter == '-';
-        assert_int_equal(read_changed(76, letter, 0), is_of_a_name ? LH_OK : LH_ERR_MALFORMED);
+        assert_int_equal(read_changed(80, letter, 0), is_of_a_name ? LH_OK : LH_ERR_MALFORMED);
     }
-    for (size_t less = 1; less <= 125; less++)
+    for (size_t less = 1; less <= 149; less++)
         assert_int_equal(read_changed(16, 1, less), LH_ERR_MALFORMED);
 }
 
@@ -217,7 +225,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_vector),
         cmocka_unit_test(test_offsets),
-        cmocka_unit_test(test_many_shards),
+        cmocka_unit_test(test_many_shards_and_gathers),
         cmocka_unit_test(test_hostile_frames),
         cmocka_unit_test(test_every_bit_is_under_a_checksum),
         cmocka_unit_test(test_fitting),

@@ -368,6 +368,26 @@ static void test_values_do_not_depend_on_the_cut(void **state) {
     check_cut(LH_WIRE_Q8);
 }
 
+/* Rows of what was packed whole are what these rows give by themselves. */
+static void test_rows_are_cut_out(void **state) {
+    (void)state;
+    enum { rows = 5, columns = 75 };
+    float values[rows][columns];
+    uint8_t whole[sizeof values], cut[sizeof values], alone[sizeof values];
+    for (int i = 0; i < rows * columns; i++)
+        values[i / columns][i % columns] = (float)(i * 37 % 101) - 50.5f;
+    for (uint32_t wire = 0; wire < 3; wire++) {
+        assert_true(lh_wire_encode((lh_wire_type)wire, values[0], rows, columns, whole));
+        for (uint32_t first = 0; first < rows; first++)
+            for (uint32_t count = 1; count <= rows - first; count++) {
+                lh_wire_cut_rows((lh_wire_type)wire, whole, rows, columns, first, count, cut);
+                assert_true(
+                    lh_wire_encode((lh_wire_type)wire, values[first], count, columns, alone));
+                assert_memory_equal(cut, alone, lh_wire_bytes((lh_wire_type)wire, count, columns));
+            }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_half_round_trips),
@@ -383,6 +403,7 @@ int main(void) {
         cmocka_unit_test(test_bytes_of_a_row),
         cmocka_unit_test(test_no_value_that_is_not_finite),
         cmocka_unit_test(test_values_do_not_depend_on_the_cut),
+        cmocka_unit_test(test_rows_are_cut_out),
     };
     return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }

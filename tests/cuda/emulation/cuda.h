@@ -8,8 +8,10 @@
  *   - all threads of a block come to each barrier, and all 32 of a warp to each of its operations,
  *     which is the same one for all: anything else aborts and says so;
  *   - shared memory is allocated for each block, filled with NaN, and of its own length, so that a
- *     sanitizer sees what lies beyond.
- * One launch at a time; streams, events and memory are emulated by runtime.h. Not emulated: parts
+ *     sanitizer sees what lies beyond;
+ *   - every thread waits for the grids before its own (lh_await_grids_before), and some blocks have
+ *     come so far before those ran at all: what they read too early shows.
+ * One block at a time; streams, events and memory are emulated by runtime.h. Not emulated: parts
  * of a warp, atomics on floats, clusters, asynchronous copies, dynamic shared memory. */
 #pragma once
 
@@ -60,9 +62,12 @@ const place &here();
 /* Of all launches from here on: the order of threads and blocks. */
 void set_seed(uint64_t seed);
 
-void run_grid(dim3 grid, dim3 block, const std::function<void()> &kernel);
+/* Grids that were run, and blocks of them that had begun before. */
+uint64_t grids();
+uint64_t early_blocks();
 
 void wait_for_block();
+void wait_for_grids_before();
 
 /* What the threads of a warp do together. Each gives words and gets words; `combine` sees those of
  * all 32 lanes once all have come. */
@@ -105,8 +110,7 @@ template <typename T> T shuffle_of(uint32_t mask, T value, uint32_t source_lane)
 
 template <typename... P, typename... A>
 int lh_launch(void (*kernel)(P...), dim3 grid, dim3 block, cudaStream_t stream, A... arguments) {
-    emulation::enqueue(stream,
-                       [=] { emulation::run_grid(grid, block, [=] { kernel(arguments...); }); });
+    emulation::launch(stream, grid, block, [=] { kernel(arguments...); });
     return 0;
 }
 

@@ -90,6 +90,13 @@ uint32_t __byte_perm(uint32_t x, uint32_t y, uint32_t selector) {
     return result;
 }
 
+void lh_let_next_begin() {
+}
+
+void lh_await_grids_before() {
+    emulation::wait_for_grids_before();
+}
+
 float lh_fma(float a, float b, float c) {
     return fmaf(a, b, c);
 }

@@ -2,6 +2,8 @@
  * their streams, and one kernel is emulated at a time. */
 #include "tests/cuda/emulation/runtime.h"
 
+#include "tests/cuda/emulation/grid.h"
+
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -19,9 +21,13 @@ namespace {
 
 struct work {
     std::function<void()> run;
-    cudaEvent_t event;   /* that it waits for; NULL: none */
-    uint64_t generation; /* of the event */
+    std::shared_ptr<emulation::grid> grid; /* that runs; NULL: something else does */
+    cudaEvent_t event;                     /* that it waits for; NULL: none */
+    uint64_t generation;                   /* of the event */
 };
+
+/* Makes a piece of work, each time that a graph is launched. */
+typedef std::function<work()> recorded;
 
 } // namespace
 
@@ -32,10 +38,10 @@ struct CUstream_st {
 
 /* What was recorded, in its order. */
 struct CUgraph_st {
-    std::vector<std::function<void()>> list;
+    std::vector<recorded> list;
 };
 struct CUgraphExec_st {
-    std::vector<std::function<void()>> list;
+    std::vector<recorded> list;
 };
 
 namespace {
@@ -49,8 +55,15 @@ struct block {
     bool is_device;
 };
 std::map<const char *, block> blocks;
-const size_t device_bytes = size_t{4} << 30;
+/* LONGHAUL_EMULATED_BYTES: less, for tests of what happens when it is short. */
+size_t device_bytes() {
+    const char *bytes = getenv("LONGHAUL_EMULATED_BYTES");
+    return bytes ? strtoull(bytes, nullptr, 10) : size_t{4} << 30;
+}
 size_t used_bytes = 0;
+size_t free_device_bytes() {
+    return device_bytes() > used_bytes ? device_bytes() - used_bytes : 0;
+}
 
 uint64_t random_state = 7;
 size_t random_below(size_t count) {
@@ -70,6 +83,17 @@ bool can_run(cudaStream_t stream) {
     return !next.event || next.event->passed >= next.generation;
 }
 
+/* Now and then a block of a grid that has only grids before it. */
+void begin_early(cudaStream_t stream) {
+    if (random_below(4) > 0)
+        return;
+    size_t grids = 0;
+    while (grids < stream->queue.size() && stream->queue[grids].grid)
+        grids++;
+    if (grids > 1)
+        stream->queue[1 + random_below(grids - 1)].grid->begin_block();
+}
+
 /* Some stream goes on by one piece of work. */
 void advance() {
     std::vector<cudaStream_t> able;
@@ -77,6 +101,7 @@ void advance() {
     if (able.empty())
         die("every stream waits for an event that none will come to");
     cudaStream_t stream = able[random_below(able.size())];
+    begin_early(stream);
     const work next = std::move(stream->queue.front());
     stream->queue.pop_front();
     if (next.run)
@@ -98,7 +123,7 @@ cudaError_t allocate(void **memory, size_t bytes, bool is_device) {
     if (std::any_of(streams.begin(), streams.end(),
                     [](cudaStream_t stream) { return stream->recording != nullptr; }))
         die("memory is allocated while a stream is recorded");
-    if (is_device && bytes > device_bytes - used_bytes)
+    if (is_device && bytes > free_device_bytes())
         return cudaErrorMemoryAllocation;
     *memory = aligned_alloc(256, (bytes + 255) / 256 * 256);
     if (!*memory)
@@ -138,14 +163,30 @@ void copy_rows(char *to, size_t to_stride, const char *from, size_t from_stride,
 
 namespace emulation {
 
-void enqueue(cudaStream_t stream, std::function<void()> run) {
+static void put(cudaStream_t stream, const recorded &make) {
     const guard locked(the_lock);
     if (stream && stream->recording)
-        stream->recording->list.push_back(std::move(run));
+        stream->recording->list.push_back(make);
     else if (stream)
-        stream->queue.push_back({std::move(run), nullptr, 0});
+        stream->queue.push_back(make());
     else
-        run();
+        make().run();
+}
+
+void enqueue(cudaStream_t stream, std::function<void()> run) {
+    put(stream, [=] { return work{run, nullptr, nullptr, 0}; });
+}
+
+void launch(cudaStream_t stream, dim3 blocks, dim3 threads, std::function<void()> kernel) {
+    put(stream, [=] {
+        const std::shared_ptr<grid> launched = std::make_shared<grid>(blocks, threads, kernel);
+        return work{[=] { launched->run(); }, launched, nullptr, 0};
+    });
+}
+
+bool is_allocated(const void *memory, size_t bytes) {
+    const guard locked(the_lock);
+    return find_block(memory, bytes) != nullptr;
 }
 
 } // namespace emulation
@@ -160,7 +201,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int) {
     snprintf(properties->name, sizeof properties->name, "emulated GPU");
     properties->major = 9;
     properties->multiProcessorCount = 2;
-    properties->totalGlobalMem = device_bytes;
+    properties->totalGlobalMem = device_bytes();
     return cudaSuccess;
 }
 
@@ -178,8 +219,8 @@ const char *cudaGetErrorString(cudaError_t error) {
 
 cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes) {
     const guard locked(the_lock);
-    *free_bytes = device_bytes - used_bytes;
-    *total_bytes = device_bytes;
+    *free_bytes = free_device_bytes();
+    *total_bytes = device_bytes();
     return cudaSuccess;
 }
 
@@ -228,7 +269,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
     const guard locked(the_lock);
-    stream->queue.push_back({nullptr, event, event->recorded});
+    stream->queue.push_back({nullptr, nullptr, event, event->recorded});
     return cudaSuccess;
 }
 
@@ -260,19 +301,14 @@ cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
 }
 
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
-    const guard locked(the_lock);
-    while (std::any_of(streams.begin(), streams.end(),
-                       [](cudaStream_t stream) { return !stream->queue.empty(); }))
-        advance(); /* it may wait in one of them */
     delete exec;
     return cudaSuccess;
 }
 
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
-    emulation::enqueue(stream, [=] {
-        for (const std::function<void()> &run : exec->list)
-            run();
-    });
+    const guard locked(the_lock);
+    for (const recorded &make : exec->list)
+        stream->queue.push_back(make());
     return cudaSuccess;
 }
 

@@ -1,7 +1,8 @@
 /* As much of the CUDA runtime as kernels/cuda/plugin.cu uses, on a machine without a GPU.
  *
  * A stream is a queue. What is asked of one waits there until somebody waits for it; meanwhile the
- * queues go on in turns of chance, each in its own order and no further than an event it waits for.
+ * queues go on in turns of chance, each in its own order and no further than an event it waits for;
+ * but a grid begins early, now and then, behind others.
  * So a copy that should have waited for a kernel, or a host that should have waited for a copy, is
  * found: the bytes are those of before. The default stream carries out at once what it is asked.
  * Stricter than the runtime: a stream copies only between memory of the device and pinned memory,
@@ -12,6 +13,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+
+struct dim3;
 
 typedef struct CUstream_st *cudaStream_t;
 typedef struct CUevent_st *cudaEvent_t;
@@ -33,6 +36,11 @@ namespace emulation {
 
 /* Carries out now (the default stream) or when the stream comes to it. */
 void enqueue(cudaStream_t stream, std::function<void()> work);
+/* A grid: where only grids are before it in its stream, some of its blocks may begin early. */
+void launch(cudaStream_t stream, dim3 blocks, dim3 threads, std::function<void()> kernel);
+
+/* Whether all of these bytes are of one allocation. */
+bool is_allocated(const void *memory, size_t bytes);
 
 } // namespace emulation
 

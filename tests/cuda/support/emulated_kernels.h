@@ -12,6 +12,8 @@ extern const lh_kernels emulated_kernels;
 
 /* Of all kernels from here on: the order of threads and blocks. */
 void emulated_order(uint64_t seed);
+/* Launches so far. */
+uint64_t emulated_launches(void);
 
 #ifdef __cplusplus
 }

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define NETWORK_NODES_MAX 10
+#define NETWORK_NODES_MAX 65
 
 typedef enum message_kind { MESSAGE_REQUEST, MESSAGE_ANSWER, MESSAGE_RESET } message_kind;
 

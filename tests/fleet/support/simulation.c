@@ -179,6 +179,11 @@ static void pump(simulation *sim) {
         case LH_ACTION_TRY:
             try_first(sim, chain, &action);
             break;
+        case LH_ACTION_STUDY:
+            lh_plan_study_run(action.study);
+            lh_chain_controller_studied(lh_router_controller(sim->router, chain), action.study,
+                                        sim->now_us);
+            break;
         case LH_ACTION_SUBMIT:
             submit_step(sim, action.manifest);
             break;
@@ -481,14 +486,15 @@ simulation *simulation_create(const simulation_options *options) {
         for (int j = 0; j < NETWORK_NODES_MAX; j++)
             network_set_link(sim->net, i, j, options->link);
     for (uint32_t i = 0; i < TOY_LAYERS; i++)
-        sim->layer_bytes[i] = 1000;
+        sim->layer_bytes[i] = TOY_LAYER_BYTES;
     sim->model = (lh_model_profile){.layers = TOY_LAYERS,
                                     .context = sim->options.fleet.context,
                                     .width = TOY_WIDTH,
                                     .vocabulary = TOY_VOCABULARY,
                                     .layer_bytes = sim->layer_bytes,
                                     .embedding_bytes = 500,
-                                    .head_bytes = 500};
+                                    .head_bytes = 500,
+                                    .gather_row_bytes = 4 * TOY_WIDTH};
     start_gateway(sim, NULL);
     return sim;
 }

@@ -6,9 +6,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define TOY_LAYERS     12u
-#define TOY_VOCABULARY 5000u
-#define TOY_WIDTH      4u /* columns of a row on the wire */
+#define TOY_LAYERS      12u
+#define TOY_VOCABULARY  5000u
+#define TOY_LAYER_BYTES 1000u
+#define TOY_WIDTH       4u /* columns of a row on the wire */
 
 uint64_t toy_embed(uint32_t token);
 /* Takes one row through one layer: changes the layer's state, returns the row. */

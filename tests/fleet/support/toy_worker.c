@@ -15,7 +15,8 @@
 #define FRAME_HEAD_BYTES 16u
 /* PROTOCOL.md, "Order of steps" */
 #define OVERTAKES_MAX 4u
-#define TROUBLE_US    30000 /* a report follows so soon after something failed */
+#define TROUBLE_US    30000  /* a report follows so soon after something failed */
+#define SURVEY_US     700000 /* that a link's probes take, and what is waited for after them */
 
 typedef enum job_state { JOB_QUEUED, JOB_RUNNING, JOB_FORWARDED } job_state;
 
@@ -51,6 +52,7 @@ typedef struct held_sequence {
 struct toy_worker {
     toy_world world;
     toy_worker_options options;
+    double slowness; /* of its layers */
     int node;
     bool is_alive, is_leaving;
     uint64_t life; /* counts starts: events of an earlier life are ignored */
@@ -72,13 +74,19 @@ struct toy_worker {
     uint32_t kv_epoch; /* with which the KV cache was last emptied; 0: it has no place in a chain */
     bool awaits_resync,
         has_begun; /* in this epoch: the cache was kept and no roll was called; a step has come */
-    uint32_t loaded_first, loaded_last;     /* what is in memory: loading it again takes no time */
+    uint32_t team_epoch;                /* of the team that it is of; 0: none */
+    uint32_t loaded_first, loaded_last; /* what is in memory: loading it again takes no time */
+    uint32_t loaded_team;
     uint32_t prepared_first, prepared_last; /* beside it: being loaded until then; 0, 0: nothing */
+    uint32_t prepared_team;
     bool prepares_hold;
     int64_t prepared_us;
     lh_hop_trial_report trial;
     int tried_node;
     uint64_t trial_count;
+    lh_hop_trial_report surveyed;
+    lh_survey_task survey; /* of that, where it has a state */
+    uint64_t survey_count;
     int next_node;   /* -1: none */
     bool has_failed; /* in this epoch: then later positions may well not continue */
     lh_step_window window;
@@ -126,6 +134,20 @@ static bool is_due(toy_worker *worker, const life_event *event, event_function *
 
 static void put(void *context, void *argument);
 
+static double step_time_us(const toy_worker *worker, uint32_t rows, double slowness) {
+    uint32_t layers = worker->last_layer - worker->first_layer;
+    double row_us =
+        (double)worker->options.row_us + (double)worker->options.layer_us * layers * slowness;
+    return (double)worker->options.step_us + rows * row_us;
+}
+
+static void calibrate(toy_worker *worker) {
+    const lh_compute_profile calibrated = {
+        .point_count = 2,
+        .points = {{1, step_time_us(worker, 1, 1)}, {512, step_time_us(worker, 512, 1)}}};
+    lh_stage_meter_init(&worker->meter, &calibrated, *worker->world.now_us);
+}
+
 toy_worker *toy_worker_create(const toy_world *world, const toy_worker_options *options, int node) {
     toy_worker *worker = calloc(1, sizeof *worker);
     assert(worker);
@@ -134,14 +156,11 @@ toy_worker *toy_worker_create(const toy_world *world, const toy_worker_options *
     worker->node = node;
     worker->next_node = -1;
     worker->next_job = 1;
-    const lh_compute_profile calibrated = {
-        .point_count = 2,
-        .points = {{1, (double)(options->step_us + options->row_us)},
-                   {512, (double)(options->step_us + 512 * options->row_us)}}};
     if (options->vocabulary > 0 &&
         lh_mask_store_create(options->vocabulary, &worker->masks, NULL) != LH_OK)
         abort();
-    lh_stage_meter_init(&worker->meter, &calibrated, *world->now_us);
+    worker->slowness = 1;
+    calibrate(worker);
     liar_init(&worker->liar, options->lies);
     return worker;
 }
@@ -597,7 +616,7 @@ static bool is_poisoned(const toy_worker *worker, const job *j) {
 
 /* What a step takes; the meter is told of it. */
 static int64_t measure_step(toy_worker *worker, uint32_t rows) {
-    int64_t seen_us = worker->options.step_us + rows * worker->options.row_us;
+    int64_t seen_us = (int64_t)step_time_us(worker, rows, worker->slowness);
     double told_us = (double)seen_us * liar_next(&worker->liar);
     const lh_step_cost cost = {.rows = rows, .busy_us = (int64_t)told_us};
     lh_stage_meter_note_step(&worker->meter, &cost, *worker->world.now_us);
@@ -843,6 +862,7 @@ static void finish_loading(void *context, void *argument) {
     worker->figures.waits++;
     worker->loaded_first = worker->first_layer;
     worker->loaded_last = worker->last_layer;
+    worker->loaded_team = worker->team_epoch;
     worker->state = LH_WORKER_READY;
     put_later(worker, 0);
 }
@@ -853,13 +873,15 @@ static bool is_prepared(const toy_worker *worker) {
 
 /* The weights alone come in half of the time. */
 static void prepare(toy_worker *worker, const lh_fleet_answer *answered) {
-    uint32_t first = answered->prepare.first_layer, last = answered->prepare.last_layer;
+    uint32_t first = answered->prepare.stage.first_layer, last = answered->prepare.stage.last_layer;
     if (!answered->has_prepare) {
         worker->prepared_first = worker->prepared_last = 0;
     } else if (first != worker->prepared_first || last != worker->prepared_last ||
+               answered->prepare.stage.team.epoch != worker->prepared_team ||
                answered->prepare_holds != worker->prepares_hold) {
         worker->prepared_first = first;
         worker->prepared_last = last;
+        worker->prepared_team = answered->prepare.stage.team.epoch;
         worker->prepares_hold = answered->prepare_holds;
         worker->prepared_us =
             *worker->world.now_us + worker->options.load_us / (worker->prepares_hold ? 1 : 2);
@@ -904,10 +926,48 @@ static void try_hop(toy_worker *worker, const lh_fleet_answer *answered) {
        finish_trial, ++worker->trial_count);
 }
 
+/* What probes would have shown. */
+static void finish_survey(void *context, void *argument) {
+    toy_worker *worker = context;
+    lh_hop_trial_report *surveyed = &worker->surveyed;
+    if (((life_event *)argument)->id != worker->survey_count ||
+        !is_due(worker, argument, finish_survey) || surveyed->state != LH_HOP_TRIAL_RUNNING)
+        return;
+    const char *to = worker->survey.to;
+    int node = to[0] ? worker->world.node_of(worker->world.context, to) : 0;
+    bool is_proven = network_is_passable(worker->world.net, worker->node, node);
+    link_options link = network_link(worker->world.net, worker->node, node);
+    surveyed->state = is_proven ? LH_HOP_TRIAL_PROVEN : LH_HOP_TRIAL_FAILED;
+    surveyed->hop = (lh_hop_profile){.present = true,
+                                     .connected = is_proven,
+                                     .round_trip_us = 2 * link.delay_us,
+                                     .bytes_per_us = (double)link.bytes_per_s / 1e6,
+                                     .probe_bytes_sent = worker->survey.bytes_max / 2};
+    worker->figures.surveys++;
+    put_later(worker, 0);
+}
+
+static void survey_link(toy_worker *worker, const lh_fleet_answer *answered) {
+    lh_hop_trial_report *surveyed = &worker->surveyed;
+    if (!answered->has_survey) {
+        *surveyed = (lh_hop_trial_report){.state = LH_HOP_TRIAL_NONE};
+        return;
+    }
+    if (surveyed->state != LH_HOP_TRIAL_NONE && strcmp(surveyed->next, answered->survey.to) == 0)
+        return;
+    assert(strcmp(answered->survey.from, worker->options.name) == 0);
+    worker->survey = answered->survey;
+    *surveyed = (lh_hop_trial_report){.state = LH_HOP_TRIAL_RUNNING};
+    snprintf(surveyed->next, sizeof surveyed->next, "%s", worker->survey.to);
+    snprintf(surveyed->address, sizeof surveyed->address, "%s", worker->survey.address);
+    at(worker, *worker->world.now_us + SURVEY_US, finish_survey, ++worker->survey_count);
+}
+
 /* What is of an earlier epoch stays where the gateway says so and means this very cache. */
 static void keep_or_empty_kv(toy_worker *worker, const lh_assignment *assignment) {
     bool is_same = worker->first_layer == assignment->stage.first_layer &&
-                   worker->last_layer == assignment->stage.last_layer;
+                   worker->last_layer == assignment->stage.last_layer &&
+                   worker->team_epoch == assignment->stage.team.epoch;
     bool keeps = is_same && worker->kv_epoch != 0 && worker->kv_epoch == assignment->stage.kv_epoch;
     if (!keeps) {
         empty_kv(worker);
@@ -917,10 +977,24 @@ static void keep_or_empty_kv(toy_worker *worker, const lh_assignment *assignment
     worker->has_begun = false;
 }
 
+/* Only the first member of a team has a hop. */
+static int next_node_of(const toy_worker *worker, const lh_assignment *assignment) {
+    if (assignment->member > 0)
+        return -1;
+    return assignment->has_next
+               ? worker->world.node_of(worker->world.context, assignment->next.name)
+               : 0;
+}
+
+static bool has_prepared(const toy_worker *worker) {
+    return is_prepared(worker) && worker->prepares_hold &&
+           worker->prepared_first == worker->first_layer &&
+           worker->prepared_last == worker->last_layer &&
+           worker->prepared_team == worker->team_epoch;
+}
+
 static void adopt(toy_worker *worker, const lh_assignment *assignment) {
-    int next_node = assignment->has_next
-                        ? worker->world.node_of(worker->world.context, assignment->next.name)
-                        : 0;
+    int next_node = next_node_of(worker, assignment);
     fail_all_jobs(worker, LH_ERR_STALE);
     if (worker->masks)
         lh_mask_store_reset(worker->masks);
@@ -930,21 +1004,27 @@ static void adopt(toy_worker *worker, const lh_assignment *assignment) {
     worker->has_assignment = true;
     worker->has_failed = false;
     worker->window = (lh_step_window){0};
+    bool has_others = worker->first_layer != assignment->stage.first_layer ||
+                      worker->last_layer != assignment->stage.last_layer;
     worker->epoch = assignment->epoch;
     worker->first_layer = assignment->stage.first_layer;
     worker->last_layer = assignment->stage.last_layer;
+    worker->team_epoch = assignment->stage.team.epoch;
+    if (has_others && worker->options.layer_us > 0)
+        calibrate(worker);
     worker->next_node = next_node;
-    network_open(worker->world.net, worker->node, next_node);
-    if (is_prepared(worker) && worker->prepares_hold &&
-        worker->prepared_first == worker->first_layer &&
-        worker->prepared_last == worker->last_layer) {
+    if (next_node >= 0)
+        network_open(worker->world.net, worker->node, next_node);
+    if (has_prepared(worker)) {
+        worker->loaded_team = worker->team_epoch;
         worker->loaded_first = worker->first_layer;
         worker->loaded_last = worker->last_layer;
         worker->prepared_first = worker->prepared_last = 0;
         worker->figures.loads++;
     }
-    bool is_loaded =
-        worker->loaded_first == worker->first_layer && worker->loaded_last == worker->last_layer;
+    bool is_loaded = worker->loaded_first == worker->first_layer &&
+                     worker->loaded_last == worker->last_layer &&
+                     worker->loaded_team == worker->team_epoch;
     worker->state = is_loaded ? LH_WORKER_READY : LH_WORKER_LOADING;
     if (!is_loaded)
         at(worker, *worker->world.now_us + worker->options.load_us, finish_loading, worker->epoch);
@@ -967,26 +1047,35 @@ static void fill_report(const toy_worker *worker, lh_worker_report *report) {
     snprintf(report->name, sizeof report->name, "%s", worker->options.name);
     snprintf(report->site, sizeof report->site, "%s", worker->options.site);
     snprintf(report->plain_address, sizeof report->plain_address, "%s:1", worker->options.name);
+    if (worker->options.joins)
+        snprintf(report->member_address, sizeof report->member_address, "%s:2",
+                 worker->options.name);
     report->assignment.state = worker->state;
     if (worker->prepared_last > 0) {
         report->prepared.state = is_prepared(worker) ? LH_WORKER_READY : LH_WORKER_LOADING;
         report->prepared.first_layer = worker->prepared_first;
         report->prepared.last_layer = worker->prepared_last;
+        report->prepared.team_epoch = worker->prepared_team;
         report->prepared.holds = worker->prepares_hold;
     }
     report->trial = worker->trial;
+    report->surveyed = worker->surveyed;
     report->assignment.generation = worker->epoch;
     report->loaded.present = worker->loaded_last > 0;
     report->loaded.first_layer = worker->loaded_first;
     report->loaded.last_layer = worker->loaded_last;
     snprintf(report->loaded.model, sizeof report->loaded.model, "toy");
-    report->next.present = worker->has_assignment;
+    report->next.present = worker->has_assignment && worker->next_node >= 0;
     report->next.connected =
-        worker->has_assignment &&
+        report->next.present &&
         network_is_connected(worker->world.net, worker->node, worker->next_node);
-    if (worker->options.measures && worker->has_assignment)
+    if (worker->options.start_us > 0) {
+        double mib_us = (double)worker->options.start_us * 1048576 / TOY_LAYER_BYTES;
+        report->speed = (lh_machine_speed){mib_us, mib_us};
+    }
+    if (worker->options.measures && report->next.present)
         fill_measurements(worker, report);
-    report->next.refused = worker->has_assignment &&
+    report->next.refused = report->next.present &&
                            network_is_refused(worker->world.net, worker->node, worker->next_node);
     report->kv.present = worker->state == LH_WORKER_READY;
     report->kv.pages_total = worker->options.pages_total;
@@ -1015,6 +1104,7 @@ static void put(void *context, void *argument) {
         if (answered.is_planned)
             prepare(worker, &answered);
         try_hop(worker, &answered);
+        survey_link(worker, &answered);
         if (report.leaving && answered.may_go) {
             toy_worker_kill(worker);
             return;
@@ -1046,7 +1136,7 @@ static void forget_everything(toy_worker *worker) {
     worker->has_assignment = worker->is_leaving = false;
     worker->loaded_first = worker->loaded_last = 0;
     worker->prepared_first = worker->prepared_last = 0;
-    worker->trial = (lh_hop_trial_report){0};
+    worker->trial = worker->surveyed = (lh_hop_trial_report){0};
     worker->kv_epoch = 0;
     worker->next_node = -1;
     if (worker->masks)
@@ -1075,8 +1165,13 @@ void toy_worker_set_leaving(toy_worker *worker, bool leaving) {
     worker->is_leaving = leaving;
 }
 
+void toy_worker_set_slowness(toy_worker *worker, double times) {
+    worker->slowness = times;
+}
+
 toy_worker_figures toy_worker_current_figures(const toy_worker *worker) {
     toy_worker_figures figures = worker->figures;
     figures.awaits_resync = worker->awaits_resync;
+    figures.is_surveying = worker->surveyed.state == LH_HOP_TRIAL_RUNNING;
     return figures;
 }

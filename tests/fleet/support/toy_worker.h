@@ -13,13 +13,19 @@ typedef struct toy_worker_options {
     uint32_t threads;
     uint64_t memory_bytes;
     uint32_t pages_total, page_positions;
-    int64_t step_us, row_us; /* a step of n > 0 rows takes step_us + n * row_us */
-    int64_t load_us;         /* to load a stage */
-    bool measures;           /* reports what its steps and its hop take */
-    int64_t hidden_us;       /* of each step's time, which it does not report */
-    uint64_t lies;           /* what its meter is told of its steps: liar.h; 0: the truth */
-    uint32_t poison_token;   /* a step that holds it is refused; 0: none */
-    uint32_t vocabulary;     /* tokens of a mask; 0: it takes none */
+    int64_t step_us, row_us; /* a step of n > 0 rows takes step_us + n * row_us, */
+    int64_t layer_us;        /* and for each layer of its stage n * layer_us more */
+    /* of a row in a layer: what it says at its start that its machine is like; 0: nothing */
+    int64_t start_us;
+    int64_t load_us;       /* to load a stage */
+    bool measures;         /* reports what its steps and its hop take */
+    int64_t hidden_us;     /* of each step's time, which it does not report */
+    uint64_t lies;         /* what its meter is told of its steps: liar.h; 0: the truth */
+    uint32_t poison_token; /* a step that holds it is refused; 0: none */
+    uint32_t vocabulary;   /* tokens of a mask; 0: it takes none */
+    /* it may compute a stage together with others: as the first of them it does all of it, as
+     * another one nothing but to load */
+    bool joins;
 } toy_worker_options;
 
 /* What the worker sees of the rest. */
@@ -38,11 +44,13 @@ typedef struct toy_worker_figures {
     int64_t busy_us;
     /* pages or steps over the limit, a gap or overlap in positions, a wrong counter */
     uint64_t breaches;
-    uint64_t masks;     /* that came */
-    uint64_t corrupt;   /* bodies refused for their checksums */
-    uint64_t repeated;  /* steps refused since they had come before */
-    uint64_t loads;     /* of stages, since the process started; prepared ones count, too */
-    uint64_t waits;     /* loads in which the stage that was to serve was awaited */
+    uint64_t masks;    /* that came */
+    uint64_t corrupt;  /* bodies refused for their checksums */
+    uint64_t repeated; /* steps refused since they had come before */
+    uint64_t loads;    /* of stages, since the process started; prepared ones count, too */
+    uint64_t waits;    /* loads in which the stage that was to serve was awaited */
+    uint64_t surveys;  /* of links, that came to their end */
+    bool is_surveying;
     uint32_t sequences; /* held now */
     uint32_t pages;
     bool awaits_resync; /* what is held is still to be cut to what the gateway knows of */
@@ -60,5 +68,9 @@ void toy_worker_set_leaving(toy_worker *worker, bool leaving);
 
 void toy_worker_on_message(toy_worker *worker, const message *received);
 void toy_worker_on_connection(toy_worker *worker, int from, int to, bool connected);
+
+/* From now on its layers take so many times as long; of new stages its meter believes layer_us at
+ * first. */
+void toy_worker_set_slowness(toy_worker *worker, double times);
 
 toy_worker_figures toy_worker_current_figures(const toy_worker *worker);

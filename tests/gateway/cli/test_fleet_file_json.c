@@ -63,6 +63,100 @@ static void it_says_what_is_there(void **state) {
     free_map(map);
 }
 
+#define TWO                                                                                        \
+    "{" MODEL ", \"gather_row_bytes\": 500, \"gathers\": 5}," SITES                                \
+    ", \"machines\": [{\"name\": \"x\", \"site\": "                                                \
+    "\"b\", " SPEED ", \"count\": 3, \"can_join\": true}], \"teams\": ["
+
+static void it_says_who_computes_together(void **state) {
+    lh_fleet_map *map = new_map();
+    (void)state;
+    assert_int_equal(parse(TWO "{\"members\": [\"x2\", \"x1\"], \"stands\": true},"
+                               "{\"members\": [\"x1\", \"x3\"], \"step_us\": 4, \"times\": "
+                               "[{\"rows\": 1, \"us\": 7.5}]}]}",
+                           false, map, NULL),
+                     LH_OK);
+    assert_int_equal(lh_fleet_map_check(map, NULL), LH_OK);
+    assert_int_equal(map->model.gather_row_bytes, 500);
+    assert_int_equal(map->model.layer_gathers, 5);
+    assert_true(map->machines[2].can_join);
+    assert_int_equal(map->team_count, 2);
+    assert_int_equal(map->teams[0].team.members[0], 1);
+    assert_int_equal(map->teams[0].team.members[1], 0);
+    assert_true(map->teams[0].stands && map->teams[0].measured.point_count == 0);
+    assert_true(!map->teams[1].stands && map->teams[1].measured.points[0].us == 7.5);
+    assert_true(map->teams[1].measured.step_us == 4);
+    free_map(map);
+}
+
+#define KEPT_OF(kv, cached)                                                                        \
+    "{" MODEL ", \"kv\": " kv "}," SITES                                                           \
+    ", \"machines\": [{\"name\": \"x\", \"site\": \"b\", \"kv_bytes\": 4096, \"cached\": " cached  \
+    ", " SPEED "}]}"
+
+#define KEPT(kv) KEPT_OF(kv, "null")
+
+static void it_says_what_is_kept_of_a_position(void **state) {
+    lh_fleet_map *map = new_map();
+    (void)state;
+    assert_int_equal(parse(KEPT("{\"position_bytes\": 100, \"heads\": 3, \"positions\": 130}"),
+                           false, map, NULL),
+                     LH_OK);
+    assert_int_equal(lh_fleet_map_check(map, NULL), LH_OK);
+    assert_int_equal(map->model.kv.position_bytes, 100);
+    assert_int_equal(map->model.kv.heads, 3);
+    assert_int_equal(map->model.kv.pages, 3);
+    assert_int_equal(map->machines[0].kv_bytes, 4096);
+    map->model.kv.pages = LH_KV_NEED_PAGES_MAX + 1;
+    assert_int_equal(lh_fleet_map_check(map, NULL), LH_ERR_INVALID);
+    free_map(map);
+    map = new_map();
+    assert_int_equal(parse(KEPT("null"), false, map, NULL), LH_OK);
+    assert_int_equal(map->model.kv.position_bytes, 0);
+    free_map(map);
+    map = new_map();
+    assert_int_equal(parse(KEPT("{\"position_bytes\": 0}"), false, map, NULL), LH_ERR_INVALID);
+    free_map(map);
+}
+
+static void it_says_what_is_on_a_disk(void **state) {
+    static const char *const wrong[] = {"\"0-9\"", "\"2-1\"", "\"1;2\"", "3", "\"x\""};
+    lh_fleet_map *map = new_map();
+    (void)state;
+    assert_int_equal(parse(KEPT_OF("null", "\"0-1,3\""), false, map, NULL), LH_OK);
+    for (uint32_t i = 0; i < 4; i++)
+        assert_int_equal(lh_map_layer_set_has(&map->machines[0].cached, i), i != 2);
+    free_map(map);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        char text[1024];
+        lh_error error;
+        map = new_map();
+        snprintf(text, sizeof text, KEPT_OF("null", "%s"), wrong[i]);
+        assert_int_equal(parse(text, false, map, &error), LH_ERR_INVALID);
+        free_map(map);
+    }
+}
+
+static void a_team_is_of_machines_that_are_there(void **state) {
+    static const char *const wrong[] = {
+        "{\"members\": [\"x1\", \"y\"]}]}",
+        "{\"members\": [\"x1\", 3]}]}",
+        "{\"members\": \"x1\"}]}",
+        "{}]}",
+        "{\"members\": [\"x1\", \"a b\"]}]}",
+        "{\"members\": [\"x1\", \"x2\"], \"stands\": 1}]}",
+        "{\"members\": [\"x1\", \"x2\"], \"times\": [{\"rows\": 0, \"us\": 1}]}]}"};
+    (void)state;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        char text[1024];
+        lh_fleet_map *map = new_map();
+        lh_error error;
+        snprintf(text, sizeof text, "%s%s", TWO, wrong[i]);
+        assert_int_equal(parse(text, false, map, &error), LH_ERR_INVALID);
+        free_map(map);
+    }
+}
+
 static void another_file_adds_to_it(void **state) {
     lh_fleet_map *map = new_map();
     (void)state;
@@ -151,6 +245,10 @@ static void without_memory_nothing_is_left(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_says_what_is_there),
+        cmocka_unit_test(it_says_who_computes_together),
+        cmocka_unit_test(it_says_what_is_kept_of_a_position),
+        cmocka_unit_test(it_says_what_is_on_a_disk),
+        cmocka_unit_test(a_team_is_of_machines_that_are_there),
         cmocka_unit_test(another_file_adds_to_it),
         cmocka_unit_test(what_is_wrong_is_named),
         cmocka_unit_test(layers_are_read_strictly),

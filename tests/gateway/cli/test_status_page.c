@@ -65,6 +65,16 @@ static void a_fleet_is_drawn_along_its_ring(void **state) {
         "which gateway > home-1 is 10.0 one way.\n");
 }
 
+static void who_computes_with_a_worker_stands_below_it(void **state) {
+    (void)state;
+    json_t *stage = json_array_get(
+        json_object_get(json_array_get(json_object_get(fleet, "chains"), 0), "stages"), 0);
+    json_object_set_new(stage, "members", json_pack("[s,s]", "office-1", "gone"));
+    expect("* home   home-1     0-14     ready     avx2 x4     20.0 ms    25 %\n"
+           "         + office-1                    avx2 x4\n"
+           "         + gone\n");
+}
+
 static void a_link_that_holds_prompts_back_is_marked(void **state) {
     (void)state;
     plant(fleet, "chains.0.overlap.hops.1.bytes_per_us", "4.0");
@@ -94,7 +104,75 @@ static void what_is_not_there_is_said(void **state) {
     expect("  office office-1   spare    the chain would not be a fifth faster\n");
 }
 
+/* The hop that ends there, and no other one. */
+static void a_relay_on_the_way_is_named(void **state) {
+    (void)state;
+    plant(fleet, "chains.0.stages.1.via", "\"barn\"");
+    expect("         > office-1 100.0 Mbit/s, 20.0 ms, f32, 3 s ago, through relay barn\n");
+    expect("         > home-1   100.0 Mbit/s, 20.0 ms, tokens, 3 s ago\n");
+    plant(fleet, "chains.0.links.1.connected", "false");
+    plant(fleet, "chains.0.links.1.error", "\"192.0.2.1:7101: refused\"");
+    expect("> office-1 192.0.2.1:7101: refused, through relay barn\n");
+}
+
+static const char *way(const char *from, const char *to, const char *rest) {
+    static char json[300];
+    snprintf(json, sizeof json, "[{\"from\":\"%s\",\"to\":\"%s\",%s}]", from, to, rest);
+    return json;
+}
+
+static void links_between_sites_are_listed(void **state) {
+    (void)state;
+    plant(fleet, "matrix",
+          way("home", "office",
+              "\"bytes_per_us\":6.0,\"bytes_per_us_is_bound\":false,\"round_trip_us\":10200,"
+              "\"age_us\":65000000,\"source\":\"survey\""));
+    expect("\n\nlinks between sites\n"
+           "  home   > office 48.0 Mbit/s, 10.2 ms, survey, 65 s ago\n");
+    plant(fleet, "matrix",
+          way("office", "home",
+              "\"bytes_per_us\":null,\"bytes_per_us_is_bound\":false,\"round_trip_us\":10200,"
+              "\"age_us\":null,\"source\":\"hop\""));
+    expect("  office > home   rate not known yet, 10.2 ms, hop\n");
+    plant(fleet, "matrix", way("home", "home", "\"bytes_per_us\":6.0,\"source\":\"hop\""));
+    assert_null(strstr(page(80), "links between sites"));
+}
+
+static void of_many_links_some_are_listed(void **state) {
+    (void)state;
+    json_t *matrix = json_array();
+    for (int i = 0; i < 14; i++)
+        json_array_append_new(matrix, json_pack("{s:s, s:s, s:f, s:s}", "from", "home", "to",
+                                                "office", "bytes_per_us", 6.0, "source", "survey"));
+    json_object_set_new(fleet, "matrix", matrix);
+    expect("48.0 Mbit/s, survey, now\nand 2 more: status --json\n");
+}
+
 /* What was measured is of the chain before; the reason is said once. */
+static void set_better(const char *objective, const char *unit, double present, double best) {
+    json_t *better =
+        json_pack("{s:s, s:s, s:f, s:f, s:[{s:s, s:s}, {s:s, s:s}]}", "objective", objective,
+                  "unit", unit, "present", present, "best", best, "stages", "worker", "office-1",
+                  "layers", "0-9", "worker", "home-1", "layers", "10-29");
+    assert_int_equal(
+        json_object_set_new(json_array_get(json_object_get(fleet, "chains"), 0), "better", better),
+        0);
+}
+
+/* Less is better of a time, more of a rate. */
+static void a_better_chain_is_told(void **state) {
+    (void)state;
+    set_better("tpot", "ms", 40.5, 30);
+    expect("For tpot a better chain is known: 30.0 ms instead of 40.5");
+    expect("office-1 0-9");
+    set_better("tpot", "ms", 31, 30);
+    assert_null(strstr(page(80), "better chain"));
+    set_better("throughput", "tokens/s", 100, 90);
+    assert_null(strstr(page(80), "better chain"));
+    set_better("throughput", "tokens/s", 100, 120);
+    expect("For throughput a better chain is known: 120.0 tokens/s");
+}
+
 static void a_chain_that_is_formed_has_no_costs(void **state) {
     (void)state;
     plant(fleet, "chains.0.state", "\"forming\"");
@@ -129,6 +207,7 @@ static void nothing_is_wider_than_the_terminal(void **state) {
 
 static void json_has_the_same_figures(void **state) {
     (void)state;
+    plant(fleet, "matrix", way("home", "office", "\"bytes_per_us\":6.0,\"source\":\"survey\""));
     lh_fleet_document document = document_of(fleet);
     assert_int_equal(lh_status_json_render(&document, -1, &text), LH_OK);
     lh_fleet_document_reset(&document);
@@ -140,6 +219,10 @@ static void json_has_the_same_figures(void **state) {
     assert_string_equal(json_string_value(json_object_get(back, "worker")), "home-1");
     assert_true(json_number_value(json_object_get(back, "busy_ms")) == 20);
     assert_int_equal(json_array_size(json_object_get(chain, "links")), 3);
+    const json_t *link = json_array_get(json_object_get(json, "matrix"), 0);
+    assert_true(json_number_value(json_object_get(link, "mbit_per_s")) == 48);
+    assert_true(json_is_null(json_object_get(link, "round_trip_ms")));
+    assert_string_equal(json_string_value(json_object_get(link, "source")), "survey");
     json_decref(json);
 }
 
@@ -152,9 +235,10 @@ static void other_documents_are_refused_or_read_as_far_as_they_go(void **state) 
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
         assert_int_equal(lh_fleet_document_parse(refused[i], strlen(refused[i]), &document, &error),
                          LH_ERR_MALFORMED);
-    static const char odd[] = "{\"state\":\"ready\",\"workers\":[7,null,{\"host\":[]}],\"chains\":"
-                              "[{\"stages\":[null],\"links\":[1e99],\"overlap\":{\"stages\":7}},"
-                              "false],\"queue\":[],\"model\":{\"file_bytes\":1e300}}";
+    static const char odd[] =
+        "{\"state\":\"ready\",\"workers\":[7,null,{\"host\":[]}],\"chains\":"
+        "[{\"stages\":[null],\"links\":[1e99],\"overlap\":{\"stages\":7}},"
+        "false],\"matrix\":[7,{\"from\":1}],\"queue\":[],\"model\":{\"file_bytes\":1e300}}";
     const lh_status_page_style style = {.width = 80};
     assert_int_equal(lh_fleet_document_parse(odd, strlen(odd), &document, &error), LH_OK);
     assert_int_equal(document.worker_count, 3);
@@ -172,6 +256,7 @@ static void other_documents_are_refused_or_read_as_far_as_they_go(void **state) 
 
 static void a_failed_allocation_is_an_error(void **state) {
     (void)state;
+    plant(fleet, "matrix", way("home", "office", "\"bytes_per_us\":6.0"));
     char *whole = json_dumps(fleet, 0);
     const lh_status_page_style style = {.width = 80, .has_colours = true};
     for (size_t n = 1;; n++) {
@@ -195,9 +280,15 @@ static void a_failed_allocation_is_an_error(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_fleet_is_drawn_along_its_ring, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(who_computes_with_a_worker_stands_below_it, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(a_link_that_holds_prompts_back_is_marked, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(what_is_not_there_is_said, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_relay_on_the_way_is_named, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(links_between_sites_are_listed, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(of_many_links_some_are_listed, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_better_chain_is_told, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_chain_that_is_formed_has_no_costs, set_up, tear_down),
         cmocka_unit_test_setup_teardown(nothing_is_wider_than_the_terminal, set_up, tear_down),
         cmocka_unit_test_setup_teardown(json_has_the_same_figures, set_up, tear_down),

@@ -206,7 +206,7 @@ static void forces_only_what_is_certain(void **state) {
 
 static void counts_are_not_copied(void **state) {
     (void)state;
-    lh_constraint *constraint = of_gbnf("root ::= [a-z]{3,1000000000} \"!\"");
+    lh_constraint *constraint = of_gbnf("root ::= [a-z]{3,10000000} \"!\"");
     lh_constraint_state *at = begin(constraint);
     assert_true(probe_take_text(at, "ab", 2));
     assert_false(probe_allows(at, '!'));
@@ -259,6 +259,67 @@ static void ambiguity_does_not_explode(void **state) {
         assert_true(probe_take_text(at, i % 3 ? "b" : "c", 1));
     assert_true(lh_constraint_state_is_finished(at));
     lh_constraint_state_destroy(at);
+    lh_constraint_release(constraint);
+}
+
+/* A choice among so many rules that may each be inside another. */
+static lh_constraint *of_many_rules(size_t rules, const char *form) {
+    size_t capacity = rules * 80 + 20, at = 0;
+    char *text = malloc(capacity);
+    assert_non_null(text);
+    at += (size_t)snprintf(text, capacity, "root ::= (x");
+    for (size_t i = 0; i < rules; i++)
+        at += (size_t)snprintf(text + at, capacity - at, " | r%zu", i);
+    at += (size_t)snprintf(text + at, capacity - at, ")*\nx ::= \"x\"\n");
+    for (size_t i = 0; i < rules; i++)
+        at += (size_t)snprintf(text + at, capacity - at, form, i, i * 7 % rules);
+    assert_true(at < capacity);
+    lh_constraint *constraint = of_gbnf(text);
+    free(text);
+    return constraint;
+}
+
+static void a_mask_has_a_bound_of_work(void **state) {
+    (void)state;
+    lh_constraint *constraint = of_many_rules(8000, "r%zu ::= [a-z] r%zu? [a-z]\n");
+    lh_constraint_state *at = begin(constraint);
+    const lh_mask *mask;
+    lh_error error;
+    assert_int_equal(lh_constraint_state_mask(at, &mask, &error), LH_ERR_LIMIT);
+    assert_non_null(strstr(error.message, "in too many ways"));
+    lh_constraint_state_destroy(at);
+    lh_constraint_release(constraint);
+    constraint = of_many_rules(300, "r%zu ::= [a-z] r%zu? [a-z]\n");
+    at = begin(constraint);
+    probe_check_mask(at, vocabulary.tokenizer);
+    lh_constraint_state_destroy(at);
+    lh_constraint_release(constraint);
+}
+
+/* What is forced behind the bound is found once the sequence is there. */
+static void a_forced_text_has_a_bound_of_work(void **state) {
+    (void)state;
+    enum { WAYS = 100, LENGTH = 3000 };
+    char text[64 * WAYS] = "root ::=";
+    size_t at = strlen(text);
+    for (size_t i = 0; i < WAYS; i++)
+        at += (size_t)snprintf(text + at, sizeof text - at, "%s \"x \"{%d,%zu} \"%zu\"",
+                               i ? " |" : "", LENGTH, LENGTH + i, i);
+    lh_constraint *constraint = of_gbnf(text);
+    lh_constraint_state *place = begin(constraint);
+    static uint32_t tokens[2 * LENGTH];
+    uint32_t count, first = 0, all = 0, calls = 0;
+    do {
+        assert_int_equal(lh_constraint_state_forced(place, tokens, 2 * LENGTH, &count, NULL),
+                         LH_OK);
+        for (uint32_t i = 0; i < count; i++)
+            assert_int_equal(lh_constraint_state_take(place, tokens[i], NULL), LH_OK);
+        first = calls++ ? first : count;
+        all += count;
+    } while (count > 0);
+    assert_true(calls > 2 && first < all);
+    assert_in_range(all, 2 * LENGTH - 10, 2 * LENGTH);
+    lh_constraint_state_destroy(place);
     lh_constraint_release(constraint);
 }
 
@@ -588,6 +649,8 @@ int main(void) {
         cmocka_unit_test(counts_are_not_copied),
         cmocka_unit_test(what_may_be_empty_is_repeated),
         cmocka_unit_test(ambiguity_does_not_explode),
+        cmocka_unit_test(a_mask_has_a_bound_of_work),
+        cmocka_unit_test(a_forced_text_has_a_bound_of_work),
         cmocka_unit_test(states_are_copied),
         cmocka_unit_test(grammars_are_refused),
         cmocka_unit_test(shared_nodes_do_not_explode),

@@ -1,6 +1,7 @@
 /* Constraints from what clients give, each kind once; the same twice is one. */
 #include "gateway/constrain/constraint_cache.h"
 #include "tests/gateway/support/constraint_probe.h"
+#include "tests/support/processor_time.h"
 
 #include <pthread.h>
 #include <setjmp.h>
@@ -204,6 +205,147 @@ static void what_cannot_begin_is_told_at_once(void **state) {
     close_bench(&of);
 }
 
+/* ---- Sources that would take long. ---- */
+
+/* Takes the value. Whatever becomes of it, a second is enough. */
+static void expect_soon(lh_constraint_kind kind, json_t *value, const char *said, lh_status status,
+                        const char *message) {
+    bench of;
+    lh_constraint *constraint = NULL;
+    lh_error error = {0};
+    const lh_constraint_source source = {.kind = kind, .value = value};
+    require(value != NULL);
+    open_bench(&of);
+    double begun_s = processor_time_s();
+    lh_status found = lh_constraint_cache_find(of.cache, &source, &constraint, &error);
+    double took_s = processor_time_s() - begun_s;
+    printf("%s: %.3f s; %s\n", said, took_s, found ? error.message : "compiled");
+    assert_int_equal(found, status);
+    assert_non_null(strstr(error.message, message));
+    assert_true(took_s < 1.0 * PROCESSOR_TIME_SCALE);
+    lh_constraint_release(constraint);
+    json_decref(value);
+    close_bench(&of);
+}
+
+/* An object with a member that no text can be, which only an automaton of thousands of states
+ * tells: nothing is left of it that the bounds of a grammar could stop. */
+static json_t *futile_schema(unsigned number) {
+    char pattern[40];
+    snprintf(pattern, sizeof pattern, "^[ab]{%u,}c$", number + 5);
+    return json_pack("{s:s,s:{s:{s:s,s:[{s:s},{s:s}],s:i}}}", "type", "object", "properties", "a",
+                     "type", "string", "allOf", "pattern", "^(a|b)*a(a|b){8}$", "pattern", pattern,
+                     "maxLength", 40);
+}
+
+static json_t *many_functions(void) {
+    json_t *calls = json_array();
+    for (unsigned i = 0; i < 128; i++)
+        json_array_append_new(calls, json_pack("{s:s,s:[s],s:o,s:[]}", "name", "f", "begin", "<f>",
+                                               "schema", futile_schema(i), "end"));
+    return json_pack("{s:o,s:[],s:[]}", "calls", calls, "before", "behind");
+}
+
+static json_t *many_structures(void) {
+    json_t *tags = json_array();
+    for (unsigned i = 0; i < LH_CONSTRAINT_TAGS_MAX; i++)
+        json_array_append_new(tags, json_pack("{s:s,s:o,s:s}", "begin", "<f>", "schema",
+                                              futile_schema(i), "end", "</f>"));
+    return json_pack("{s:o,s:[s]}", "structures", tags, "triggers", "<f>");
+}
+
+static json_t *long_triggers(void) {
+    json_t *triggers = json_array();
+    uint32_t random = 1;
+    for (size_t i = 0; i < LH_CONSTRAINT_TRIGGERS_MAX; i++) {
+        char trigger[501] = "";
+        for (size_t k = 0; k < 500; k++)
+            trigger[k] = "ab"[(random = random * 1664525u + 1013904223u) >> 31];
+        json_array_append_new(triggers, json_string(trigger));
+    }
+    return json_pack("{s:[{s:O,s:{},s:s}],s:o}", "structures", "begin", json_array_get(triggers, 0),
+                     "schema", "end", "<", "triggers", triggers);
+}
+
+/* A schema of thousands of annotations, to which thousands of members refer. */
+static json_t *annotated_schema(void) {
+    json_t *noted = json_pack("{s:s,s:i}", "type", "integer", "minimum", 0),
+           *members = json_object();
+    char name[24];
+    for (unsigned i = 0; i < 40000; i++) {
+        snprintf(name, sizeof name, "note%u", i);
+        json_object_set_new(noted, name, json_null());
+    }
+    for (unsigned i = 0; i < 3000; i++) {
+        snprintf(name, sizeof name, "a%u", i);
+        json_object_set_new(members, name, json_pack("{s:s}", "$ref", "#/$defs/x"));
+    }
+    return json_pack("{s:o,s:{s:o}}", "properties", members, "$defs", "x", noted);
+}
+
+static json_t *listed_names(void) {
+    json_t *members = json_object(), *names = json_array();
+    char name[24];
+    for (unsigned i = 0; i < 5000; i++) {
+        snprintf(name, sizeof name, "a%u", i);
+        json_object_set_new(members, name, json_true());
+    }
+    for (unsigned i = 0; i < 40000; i++) {
+        snprintf(name, sizeof name, "b%u", i);
+        json_array_append_new(names, json_string(name));
+    }
+    return json_pack("{s:o,s:{s:o}}", "properties", members, "propertyNames", "enum", names);
+}
+
+/* A class of 5,000 characters, a thousand times. */
+static json_t *wide_pattern(void) {
+    static char pattern[5000 * 3 + 20] = "^[";
+    char *at = pattern + 2;
+    for (uint32_t i = 0; i < 5000; i++) {
+        uint32_t character = 0x4e00 + 2 * i;
+        *at++ = (char)(0xe0 | character >> 12);
+        *at++ = (char)(0x80 | (character >> 6 & 0x3f));
+        *at++ = (char)(0x80 | (character & 0x3f));
+    }
+    memcpy(at, "]{1000}$", 9);
+    return json_pack("{s:s,s:s,s:i}", "type", "string", "pattern", pattern, "minLength", 3);
+}
+
+/* `length` times the word. */
+static json_t *repeated(const char *before, const char *word, size_t times) {
+    size_t length = strlen(word), at = strlen(before);
+    char *text = malloc(at + times * length + 1);
+    require(text != NULL);
+    memcpy(text, before, at);
+    for (size_t i = 0; i < times; i++, at += length)
+        memcpy(text + at, word, length);
+    json_t *value = json_stringn(text, at);
+    free(text);
+    return value;
+}
+
+static void no_source_takes_long(void **state) {
+    (void)state;
+    expect_soon(LH_CONSTRAINT_CALLS, many_functions(), "128 functions", LH_ERR_LIMIT,
+                "takes too long");
+    expect_soon(LH_CONSTRAINT_TAGS, many_structures(), "256 structures", LH_ERR_LIMIT,
+                "takes too long");
+    expect_soon(LH_CONSTRAINT_TAGS, long_triggers(), "31 triggers of 500 bytes", LH_ERR_LIMIT,
+                "takes too long");
+    expect_soon(LH_CONSTRAINT_SCHEMA, annotated_schema(), "40,000 annotations", LH_OK, "");
+    expect_soon(LH_CONSTRAINT_SCHEMA, listed_names(), "5,000 names in a list of 40,000",
+                LH_ERR_LIMIT, "propertyNames");
+    expect_soon(LH_CONSTRAINT_SCHEMA, wide_pattern(), "a class of 5,000 characters", LH_ERR_LIMIT,
+                "ranges of characters");
+    expect_soon(LH_CONSTRAINT_REGEX, json_string("a{1,1000000000}"), "a large number", LH_ERR_LIMIT,
+                "10,000,000");
+    expect_soon(LH_CONSTRAINT_REGEX, json_string("a{1,10000000}"), "a great number", LH_OK, "");
+    expect_soon(LH_CONSTRAINT_REGEX, repeated("", "(ab|c)*d", 125000), "an expression of 1 MB",
+                LH_ERR_LIMIT, "nodes");
+    expect_soon(LH_CONSTRAINT_GBNF, repeated("root ::= \"a\"", " | \"abcd\"", 100000),
+                "a grammar of 1 MB", LH_OK, "");
+}
+
 static void the_same_is_one_until_others_came(void **state) {
     (void)state;
     bench of;
@@ -323,6 +465,7 @@ int main(void) {
         cmocka_unit_test(a_thought_may_end_with_a_token),
         cmocka_unit_test(what_is_wrong_is_told),
         cmocka_unit_test(what_cannot_begin_is_told_at_once),
+        cmocka_unit_test(no_source_takes_long),
         cmocka_unit_test(the_same_is_one_until_others_came),
         cmocka_unit_test(threads_share_a_constraint),
     };

@@ -87,10 +87,13 @@ static void refuses_with_the_line(void **state) {
     expect_refusal("root ::= \"\\q\"", LH_ERR_INVALID, "escape");
     expect_refusal("root ::= \"\\xZ\"", LH_ERR_INVALID, "hexadecimal");
     expect_refusal("root ::= \"\\ud800\"", LH_ERR_INVALID, "no such character");
+    expect_refusal("root ::= \"\\U00110000\"", LH_ERR_INVALID, "no such character");
+    expect_refusal("root ::= \"\\UFFFFFFFF\"", LH_ERR_INVALID, "no such character");
+    expect_refusal("root ::= [\\U02006F00]", LH_ERR_INVALID, "no such character");
     expect_refusal("root ::= [b-a]", LH_ERR_INVALID, "before it begins");
     expect_refusal("root ::= \"a\"{3,2}", LH_ERR_INVALID, "minimum");
     expect_refusal("root ::= \"a\"{}", LH_ERR_INVALID, "{m}");
-    expect_refusal("root ::= \"a\"{5000000000}", LH_ERR_LIMIT, "1,000,000,000");
+    expect_refusal("root ::= \"a\"{5000000000}", LH_ERR_LIMIT, "10,000,000");
     expect_refusal("root ::= \"a\"\nroot ::= \"b\"", LH_ERR_INVALID, "defined twice");
     expect_refusal("", LH_ERR_INVALID, "\"root\"");
     expect_refusal("root ::= \"\xFF\"", LH_ERR_INVALID, "UTF-8");

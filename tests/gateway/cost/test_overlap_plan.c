@@ -472,6 +472,23 @@ static void only_what_can_be_compared_counts(void **state) {
     lh_overlap_planner_destroy(planner);
 }
 
+static void what_is_far_from_the_prediction_is_said(void **state) {
+    (void)state;
+    lh_cost_chain chain = chain_of(2, 300e3, 300e3, 300, 10e3);
+    lh_overlap_planner *planner = planner_of(&chain);
+    log_capture_begin();
+    lh_log_set_level(LH_LOG_WARN);
+    after_prompts(planner, 512, 1.5, 16);
+    after_prompts(planner, 512, 3, 8);
+    lh_log_set_level(LH_LOG_ERROR);
+    char *log = log_capture_end();
+    assert_int_equal(count_of(log, "what was measured is far from what was predicted"), 1);
+    assert_non_null(strstr(log, "prompts=8 measured_ms="));
+    assert_non_null(strstr(log, " times=3.00\n"));
+    free(log);
+    lh_overlap_planner_destroy(planner);
+}
+
 /* From an empty chain on, as this plan goes on from a position. */
 static double rest_us(const lh_cost_chain *chain, const lh_overlap_plan *plan, uint32_t position,
                       uint32_t rows) {
@@ -658,6 +675,7 @@ int main(void) {
         cmocka_unit_test(what_did_worse_than_off_is_not_chosen_again),
         cmocka_unit_test(off_that_does_worse_still_is_given_up_again),
         cmocka_unit_test(only_what_can_be_compared_counts),
+        cmocka_unit_test(what_is_far_from_the_prediction_is_said),
         cmocka_unit_test(what_is_left_is_cut_anew_only_where_that_is_clearly_faster),
         cmocka_unit_test(without_measurements_the_default_serves),
         cmocka_unit_test(a_spec_is_followed),

@@ -20,11 +20,15 @@ static void wake(void *context) {
 }
 
 static void *ask(void *argument) {
-    return lh_fleet_queries_ask(argument);
+    return lh_fleet_queries_ask(argument, LH_FLEET_STATE);
 }
 
-static char *render(void *context) {
-    return strdup(context);
+static void *ask_for_map(void *argument) {
+    return lh_fleet_queries_ask(argument, LH_FLEET_MAP);
+}
+
+static char *render(void *context, lh_fleet_question question) {
+    return strdup(question == LH_FLEET_MAP ? "map" : context);
 }
 
 static void each_gets_an_answer_of_its_own(void **state) {
@@ -36,7 +40,7 @@ static void each_gets_an_answer_of_its_own(void **state) {
     sem_init(&woken, 0, 0);
     assert_int_equal(lh_fleet_queries_create(wake, NULL, &queries, NULL), LH_OK);
     for (int i = 0; i < ASKERS; i++)
-        assert_int_equal(pthread_create(&askers[i], NULL, ask, queries), 0);
+        assert_int_equal(pthread_create(&askers[i], NULL, i % 2 ? ask_for_map : ask, queries), 0);
     for (int i = 0; i < ASKERS; i++) {
         sem_wait(&woken);
         lh_fleet_queries_answer(queries, render, text);
@@ -44,7 +48,7 @@ static void each_gets_an_answer_of_its_own(void **state) {
     for (int i = 0; i < ASKERS; i++) {
         void *answer;
         pthread_join(askers[i], &answer);
-        assert_string_equal(answer, "fleet");
+        assert_string_equal(answer, i % 2 ? "map" : "fleet");
         free(answer);
     }
     lh_fleet_queries_destroy(queries);

@@ -65,18 +65,20 @@ static lh_assignment form(void) {
 }
 
 static json_t *view_with(const lh_hop_profile *first_hop) {
-    const lh_fleet_model model = {"tiny", file, "/w", "/t"};
+    const lh_fleet_model model = {"tiny", file, "/w", "/t", "/b", "/p"};
     lh_member issued[] = {
         {.name = "a", .serial = "4A", .authority = "old", .expires_s = 1},
         {.name = "a", .serial = "4B", .authority = "0123456789abcdef", .expires_s = 1800000000}};
     const lh_member_list members = {.members = issued, .count = 2};
     lh_self_description self = {.connections_max = 4096, .state_dir = "/s", .api_key_file = ""};
     lh_host_facts_set(&self.host, LH_HOST_OPEN_FILES, 1024);
+    const lh_fleet_options numbers = {.has_fast_math = true, .kv_type = "f16"};
     const lh_fleet_view view = {.state = "loading",
                                 .self = self,
                                 .sequences_max = 8,
                                 .queue_max = 40,
                                 .members = &members,
+                                .numbers = &numbers,
                                 .first_hops = {*first_hop}};
     char *text = lh_fleet_view_render(router, &model, &view, now_us);
     json_t *json = json_loads(text, 0, NULL);
@@ -154,6 +156,10 @@ static void a_worker_is_shown_as_it_reported(void **state) {
     lh_host_facts_set(&a.host, LH_HOST_CLOCK_MS, 12345);
     lh_host_facts_set(&a.host, LH_HOST_SOMAXCONN, 128);
     a.clock_offset_ms = -7;
+    a.relays = true;
+    a.reach_count = 1;
+    a.reaches[0] = (lh_relay_reach){
+        .name = "z", .hop = {.present = true, .round_trip_us = 5}, .error = "refused"};
     put(0, &a);
     put(1, &c);
     now_us += 300 * MS;
@@ -182,6 +188,9 @@ static void a_worker_is_shown_as_it_reported(void **state) {
         {"certificate", "{\"expires\":\"2027-01-15T08:00:00Z\",\"serial\":\"4B\",\"ca\":"
                         "\"0123456789abcdef\"}"},
         {"clock_offset_ms", "-7"},
+        {"behind_relay", "false"},
+        {"reaches", "[{\"worker\":\"z\",\"connected\":false,\"round_trip_us\":5,\"error\":"
+                    "\"refused\"}]"},
         {"host", "{\"clock_ms\":12345,\"somaxconn\":128}"},
     };
     for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++)
@@ -197,6 +206,7 @@ static void a_worker_is_shown_as_it_reported(void **state) {
     assert_part(idle, "kv", "null");
     assert_part(idle, "certificate", "null");
     assert_part(idle, "clock_offset_ms", "null");
+    assert_part(idle, "reaches", "null");
     assert_part(idle, "host", "null");
     assert_part(json, "gateway",
                 "{\"version\":\"" LONGHAUL_VERSION
@@ -222,11 +232,13 @@ static void a_chain_that_forms_says_what_it_waits_for(void **state) {
         chain, "stages",
         "[{\"worker\":\"a\",\"site\":\"home\",\"layers\":\"0-1\",\"first_layer\":0,\"last_layer\":"
         "2,"
-        "\"address\":\"a:1\",\"tls\":false,\"state\":\"idle\"},"
+        "\"address\":\"a:1\",\"via\":null,\"tls\":false,\"state\":\"idle\",\"members\":[]},"
         "{\"worker\":\"b\",\"site\":\"home\",\"layers\":\"2-3\",\"first_layer\":2,\"last_layer\":4,"
-        "\"address\":\"b:1\",\"tls\":false,\"state\":\"idle\"}]");
+        "\"address\":\"b:1\",\"via\":null,\"tls\":false,\"state\":\"idle\",\"members\":[]}]");
     assert_part(chain, "next", "null");
     assert_part(json_object_get(json, "model"), "name", "\"tiny\"");
+    assert_part(json, "numbers",
+                "{\"activations\":\"q8\",\"gpu_math\":\"fast\",\"kv_type\":\"f16\"}");
     assert_true(json_integer_value(json_object_get(json_object_get(json, "model"), "file_bytes")) >
                 0);
     json_decref(json);
@@ -259,6 +271,10 @@ static void a_chain_that_serves_is_shown_hop_by_hop(void **state) {
             assert_part(at(chain, "links", hop), keys[k], expected[hop][k]);
     for (size_t stage = 0; stage < 2; stage++)
         assert_part(at(chain, "stages", stage), "state", "\"ready\"");
+    assert_part(json, "matrix",
+                "[{\"from\":\"home\",\"to\":\"home\",\"bytes_per_us\":12.5,"
+                "\"bytes_per_us_is_bound\":false,\"round_trip_us\":null,\"age_us\":300007,"
+                "\"source\":\"hop\",\"from_worker\":\"a\",\"to_worker\":\"b\"}]");
     json_decref(json);
     lh_chain_controller_forget(lh_router_controller(router, 0), "b", now_us);
     json = view_with(&(lh_hop_profile){0});

@@ -14,6 +14,7 @@ typedef struct bench {
     lh_fleet_options options;
     lh_handover handover;
     lh_link_avoidance avoidance;
+    lh_live_planner planner;
     lh_registry *registry;
     lh_worker_report a, b, c;
     lh_hop_trial_report first_trial;
@@ -49,7 +50,8 @@ static void destroy(bench *b) {
 }
 
 static lh_handover_view view_of(const bench *b, uint32_t sequences) {
-    return (lh_handover_view){&b->chain, b->registry, &b->avoidance, &b->first_trial, sequences};
+    return (lh_handover_view){&b->chain,       b->registry, &b->avoidance,
+                              &b->first_trial, sequences,   &b->planner};
 }
 
 static lh_fleet_answer answer_under_load(const bench *b, const lh_worker_report *report,
@@ -69,7 +71,7 @@ static void leave(bench *b, lh_worker_report *one, uint32_t sequences) {
     const lh_handover_view view = view_of(b, sequences);
     one->leaving = true;
     register_report(b->registry, one, 0);
-    lh_handover_review(&b->handover, &view, 0);
+    lh_handover_review(&b->handover, &view, 9, 0);
 }
 
 static void a_member_is_told_its_stage(void **state) {
@@ -159,9 +161,9 @@ static void whoever_follows_is_told_which_hop_to_try(void **state) {
     assert_true(made.has_trial);
     assert_true(made.has_prepare && made.prepare_holds);
     assert_false(made.has_assignment);
-    assert_int_equal(made.prepare.first_layer, 2);
-    assert_int_equal(made.prepare.last_layer, 4);
-    assert_int_equal(made.prepare.wire, LH_WIRE_Q8);
+    assert_int_equal(made.prepare.stage.first_layer, 2);
+    assert_int_equal(made.prepare.stage.last_layer, 4);
+    assert_int_equal(made.prepare.stage.wire, LH_WIRE_Q8);
     assert_false(answer(&b, &b.a).has_prepare);
     destroy(&b);
 }

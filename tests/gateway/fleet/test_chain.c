@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const lh_chain_origin at_home = {"home", true};
+static const lh_chain_origin at_home = {.site = "home", .has_tls = true};
 
 /* Workers a, b and c with stages 0-1, 2 and 3 under epoch 7; all are ready, nothing is connected.
  */
@@ -129,19 +129,19 @@ static void it_knows_who_is_missing(void **state) {
     (void)state;
     bench b = create();
     bool restarted = true;
-    assert_int_equal(lh_chain_missing(&b.chain, b.registry, &restarted), -1);
+    assert_int_equal(lh_chain_missing(&b.chain, b.registry, &restarted, NULL), -1);
     assert_false(restarted);
     b.reports[1].instance = 2;
     put(&b, 1);
-    assert_int_equal(lh_chain_missing(&b.chain, b.registry, &restarted), 1);
+    assert_int_equal(lh_chain_missing(&b.chain, b.registry, &restarted, NULL), 1);
     assert_true(restarted);
     b.reports[0].instance = 2;
     put(&b, 0);
-    assert_int_equal(lh_chain_missing(&b.chain, b.registry, &restarted), 0);
+    assert_int_equal(lh_chain_missing(&b.chain, b.registry, &restarted, NULL), 0);
     assert_true(restarted);
     lh_registry_suspect(b.registry, "c", 1);
     assert_true(lh_registry_expire(b.registry, 1, NULL));
-    assert_int_equal(lh_chain_missing(&b.chain, b.registry, &restarted), 2);
+    assert_int_equal(lh_chain_missing(&b.chain, b.registry, &restarted, NULL), 2);
     assert_false(restarted);
     lh_registry_destroy(b.registry);
 }
@@ -341,7 +341,7 @@ static void addresses_follow_the_sites(void **state) {
         snprintf(b.report.plain_address, sizeof b.report.plain_address, "%s", cases[i].to_plain);
         lh_plan plan = {.stage_count = 2, .stages = {{0, 0, 2}, {1, 2, 4}}};
         lh_chain chain = {.name = "main"};
-        lh_chain_origin origin = {"x", false};
+        lh_chain_origin origin = {.site = "x", .has_tls = false};
         lh_error error;
         lh_status status = lh_chain_form(&chain, &plan, workers, &origin, 1, 0, &error);
         if (!cases[i].expected) {
@@ -358,6 +358,46 @@ static void addresses_follow_the_sites(void **state) {
     }
 }
 
+/* a at home and b and c at the office, where c is behind a relay. */
+static void from_another_site_one_goes_through_its_relay(void **state) {
+    (void)state;
+    lh_worker workers[] = {
+        {.report = report_of("a")}, {.report = report_of("c")}, {.report = report_of("b")}};
+    lh_worker_report *behind = &workers[1].report, *relay = &workers[2].report;
+    const lh_worker *members[] = {&workers[0], &workers[1], &workers[2]};
+    const lh_plan plan = {2, {{0, 0, 2}, {1, 2, 4}}}, inside = {2, {{2, 0, 2}, {1, 2, 4}}};
+    lh_chain_origin origin = {.site = "home"};
+    lh_chain chain = {.name = "main"};
+    lh_error error;
+    assert_int_equal(lh_relays_create(3000 * MS, &origin.relays, NULL), LH_OK);
+    snprintf(behind->site, sizeof behind->site, "office");
+    snprintf(relay->site, sizeof relay->site, "office");
+    behind->is_behind_relay = relay->relays = true;
+    assert_int_equal(lh_chain_form(&chain, &plan, members, &origin, 1, 0, &error),
+                     LH_ERR_UNAVAILABLE);
+    assert_string_equal(error.message,
+                        "a cannot send to worker c: no relay of site office reaches it");
+    relay->reach_count = 1;
+    relay->reaches[0] = (lh_relay_reach){.name = "c", .hop = {.present = true, .connected = true}};
+    lh_relays_note(origin.relays, relay, 0);
+    assert_int_equal(lh_chain_form(&chain, &plan, members, &origin, 2, 0, NULL), LH_OK);
+    assert_string_equal(chain.stages[0].relay, "");
+    assert_string_equal(chain.stages[1].relay, "b");
+    assert_string_equal(chain.stages[1].address, "b:1");
+    assert_int_equal(lh_chain_unrelayed(&chain, origin.relays), -1);
+    assert_int_equal(lh_chain_unrelayed(&chain, NULL), 1);
+    relay->reaches[0].hop.connected = false;
+    lh_relays_note(origin.relays, relay, 0);
+    assert_int_equal(lh_chain_unrelayed(&chain, origin.relays), 1);
+    /* From its own site it is reached as it is. */
+    snprintf(workers[0].report.site, sizeof workers[0].report.site, "office");
+    assert_int_equal(lh_chain_form(&chain, &inside, members, &origin, 3, 0, NULL), LH_OK);
+    assert_string_equal(chain.stages[1].relay, "");
+    assert_string_equal(chain.stages[1].address, "c:1");
+    assert_int_equal(lh_chain_unrelayed(&chain, origin.relays), -1);
+    lh_relays_destroy(origin.relays);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(states_follow_each_other),
@@ -372,6 +412,7 @@ int main(void) {
         cmocka_unit_test(a_chain_of_other_stages_keeps_no_cache),
         cmocka_unit_test(what_is_no_stage_is_not_compared),
         cmocka_unit_test(addresses_follow_the_sites),
+        cmocka_unit_test(from_another_site_one_goes_through_its_relay),
     };
     return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }

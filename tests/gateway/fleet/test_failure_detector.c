@@ -12,6 +12,7 @@
 #include "tests/support/failing_malloc.h"
 #include "tests/support/log_capture.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -194,7 +195,7 @@ static void assert_leases(const alone *a, int64_t first_ms, int64_t second_ms) {
 static void a_broken_chain_puts_all_on_probation(void **state) {
     (void)state;
     alone a = create_alone();
-    lh_failure_detector_probation(&a.detector, &a.chain, a.registry, 2200 * MS);
+    lh_failure_detector_probation(&a.detector, &a.chain, a.registry, NULL, 2200 * MS);
     assert_leases(&a, 2800, 2800);
     lh_registry_destroy(a.registry);
 }
@@ -203,20 +204,20 @@ static void a_broken_chain_puts_all_on_probation(void **state) {
 static void silence_is_two_and_a_half_renewals(void **state) {
     (void)state;
     alone a = create_alone();
-    assert_int_equal(lh_failure_detector_due_us(&a.detector, &a.chain, a.registry, 1900 * MS),
+    assert_int_equal(lh_failure_detector_due_us(&a.detector, &a.chain, a.registry, NULL, 1900 * MS),
                      3250 * MS);
-    assert_int_equal(lh_failure_detector_due_us(&a.detector, &a.chain, a.registry, 2050 * MS),
+    assert_int_equal(lh_failure_detector_due_us(&a.detector, &a.chain, a.registry, NULL, 2050 * MS),
                      3300 * MS);
-    lh_failure_detector_silent(&a.detector, &a.chain, a.registry, 1900 * MS, 3249 * MS);
-    lh_failure_detector_silent(&a.detector, &a.chain, a.registry, 2001 * MS, 3250 * MS);
+    lh_failure_detector_silent(&a.detector, &a.chain, a.registry, NULL, 1900 * MS, 3249 * MS);
+    lh_failure_detector_silent(&a.detector, &a.chain, a.registry, NULL, 2001 * MS, 3250 * MS);
     assert_leases(&a, 5100, 5000);
-    lh_failure_detector_silent(&a.detector, &a.chain, a.registry, 2000 * MS, 3250 * MS);
+    lh_failure_detector_silent(&a.detector, &a.chain, a.registry, NULL, 2000 * MS, 3250 * MS);
     assert_leases(&a, 5100, 3250);
-    lh_failure_detector_silent(&a.detector, &a.chain, a.registry, 2000 * MS, 3350 * MS);
+    lh_failure_detector_silent(&a.detector, &a.chain, a.registry, NULL, 2000 * MS, 3350 * MS);
     assert_leases(&a, 3350, 3250);
     /* Workers that report more often are given a second all the same. */
     lh_failure_detector_init(&a.detector, 100 * MS, 0);
-    assert_int_equal(lh_failure_detector_due_us(&a.detector, &a.chain, a.registry, 1900 * MS),
+    assert_int_equal(lh_failure_detector_due_us(&a.detector, &a.chain, a.registry, NULL, 1900 * MS),
                      3000 * MS);
     lh_registry_destroy(a.registry);
 }
@@ -225,7 +226,7 @@ static void those_of_a_chain_that_forms_are_not_silent(void **state) {
     (void)state;
     alone a = create_alone();
     a.chain.state = LH_CHAIN_FORMING;
-    lh_failure_detector_silent(&a.detector, &a.chain, a.registry, 2000 * MS, 4000 * MS);
+    lh_failure_detector_silent(&a.detector, &a.chain, a.registry, NULL, 2000 * MS, 4000 * MS);
     assert_leases(&a, 5100, 5000);
     lh_registry_destroy(a.registry);
 }
@@ -236,10 +237,10 @@ static void only_those_of_a_chain_that_forms_are_refused(void **state) {
     alone a = create_alone();
     lh_failure_detector_note_first_hop(&a.detector, true);
     lh_failure_detector_note_broken(&a.detector, 2200 * MS);
-    lh_failure_detector_refused(&a.detector, &a.chain, a.registry, 2300 * MS);
+    lh_failure_detector_refused(&a.detector, &a.chain, a.registry, NULL, 2300 * MS);
     assert_leases(&a, 5100, 5000);
     a.chain.state = LH_CHAIN_FORMING;
-    lh_failure_detector_refused(&a.detector, &a.chain, a.registry, 2300 * MS);
+    lh_failure_detector_refused(&a.detector, &a.chain, a.registry, NULL, 2300 * MS);
     assert_leases(&a, 2300, 5000);
     lh_registry_destroy(a.registry);
 }
@@ -253,11 +254,11 @@ static void whoever_is_connected_to_is_not_refused(void **state) {
     first.next.refused = first.next.connected = true;
     register_report(a.registry, &first, 2100 * MS);
     lh_failure_detector_note_broken(&a.detector, 2200 * MS);
-    lh_failure_detector_refused(&a.detector, &a.chain, a.registry, 2300 * MS);
+    lh_failure_detector_refused(&a.detector, &a.chain, a.registry, NULL, 2300 * MS);
     assert_leases(&a, 5100, 5000);
     first.next.connected = false;
     register_report(a.registry, &first, 2100 * MS);
-    lh_failure_detector_refused(&a.detector, &a.chain, a.registry, 2300 * MS);
+    lh_failure_detector_refused(&a.detector, &a.chain, a.registry, NULL, 2300 * MS);
     assert_leases(&a, 5100, 2300);
     lh_registry_destroy(a.registry);
 }
@@ -267,9 +268,9 @@ static void whoever_is_gone_already_is_not_waited_for(void **state) {
     alone a = create_alone();
     lh_registry_suspect(a.registry, "b", 2300 * MS);
     assert_true(lh_registry_expire(a.registry, 2300 * MS, NULL));
-    assert_int_equal(lh_failure_detector_due_us(&a.detector, &a.chain, a.registry, 1900 * MS),
+    assert_int_equal(lh_failure_detector_due_us(&a.detector, &a.chain, a.registry, NULL, 1900 * MS),
                      3350 * MS);
-    lh_failure_detector_silent(&a.detector, &a.chain, a.registry, 2000 * MS, 4000 * MS);
+    lh_failure_detector_silent(&a.detector, &a.chain, a.registry, NULL, 2000 * MS, 4000 * MS);
     assert_int_equal(lh_registry_at(a.registry, 0)->lease_until_us, 4000 * MS);
     lh_registry_destroy(a.registry);
 }
@@ -312,6 +313,45 @@ static void a_tick_in_time_is_no_absence(void **state) {
     lh_registry_destroy(a.registry);
 }
 
+/* b is reached through relay r: the same holds for it. */
+static void a_relay_fails_as_a_worker_does(void **state) {
+    (void)state;
+    alone a = create_alone();
+    lh_relays *relays;
+    lh_worker_report relay = report_of("r"), first = report_of("a");
+    assert_int_equal(lh_relays_create(3000 * MS, &relays, NULL), LH_OK);
+    relay.relays = true;
+    snprintf(a.chain.stages[1].relay, sizeof a.chain.stages[1].relay, "r");
+    lh_relays_note(relays, &relay, 1900 * MS);
+    assert_int_equal(lh_failure_detector_due_us(&a.detector, &a.chain, a.registry, relays, 0),
+                     3150 * MS);
+    lh_failure_detector_silent(&a.detector, &a.chain, a.registry, relays, 0, 3149 * MS);
+    lh_relays_tick(relays, 3149 * MS);
+    assert_int_equal(lh_relays_renewed_us(relays, "r"), 1900 * MS);
+    lh_failure_detector_silent(&a.detector, &a.chain, a.registry, relays, 0, 3150 * MS);
+    lh_relays_tick(relays, 3150 * MS);
+    assert_int_equal(lh_relays_renewed_us(relays, "r"), INT64_MAX);
+    assert_leases(&a, 5100, 5000);
+    lh_relays_note(relays, &relay, 3160 * MS);
+    lh_failure_detector_probation(&a.detector, &a.chain, a.registry, relays, 3200 * MS);
+    lh_relays_tick(relays, 3799 * MS);
+    assert_int_equal(lh_relays_renewed_us(relays, "r"), 3160 * MS);
+    lh_relays_tick(relays, 3800 * MS);
+    assert_int_equal(lh_relays_renewed_us(relays, "r"), INT64_MAX);
+    /* Nobody listens at its address, says the one before: the worker behind it is well. */
+    lh_relays_note(relays, &relay, 3810 * MS);
+    a.chain.state = LH_CHAIN_FORMING;
+    first.next.refused = true;
+    register_report(a.registry, &first, 3900 * MS);
+    lh_failure_detector_note_broken(&a.detector, 3850 * MS);
+    lh_failure_detector_refused(&a.detector, &a.chain, a.registry, relays, 3900 * MS);
+    lh_relays_tick(relays, 3900 * MS);
+    assert_int_equal(lh_relays_renewed_us(relays, "r"), INT64_MAX);
+    assert_leases(&a, 6900, 3800);
+    lh_relays_destroy(relays);
+    lh_registry_destroy(a.registry);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(whoever_refuses_and_is_silent_is_gone),
@@ -330,6 +370,7 @@ int main(void) {
         cmocka_unit_test(whoever_is_gone_already_is_not_waited_for),
         cmocka_unit_test(a_late_tick_is_an_absence),
         cmocka_unit_test(a_tick_in_time_is_no_absence),
+        cmocka_unit_test(a_relay_fails_as_a_worker_does),
     };
     return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }

@@ -86,7 +86,7 @@ static void expected_workers_are_waited_for_and_then_planned_at_once(void **stat
     assert_false(answer.assignment.has_next);
     assert_int_equal(answer.assignment.epoch, 1030);
     assert_false(answer.is_urgent);
-    lh_fleet_note_load(fleet, 1);
+    lh_fleet_note_load(fleet, &(lh_fleet_load){.sequences = 1});
     answer = put_report(fleet, &a, 30100 * MS);
     assert_true(answer.is_urgent);
     assert_string_equal(answer.assignment.next.address, "b:1");
@@ -646,7 +646,8 @@ static void one_that_cannot_compute_the_model_is_left_out_for_good(void **state)
         put_report(fleet, &a, now_us);
         assert_false(put_report(fleet, &b, now_us).has_assignment);
     }
-    lh_fleet_role(fleet, lh_registry_find(lh_fleet_registry(fleet), "b"), 90000 * MS, role);
+    lh_role_inquiry roles = lh_fleet_ask_roles(fleet, 90000 * MS);
+    lh_worker_role_of(&roles, lh_registry_find(lh_fleet_registry(fleet), "b"), role);
     assert_non_null(strstr(role, "cannot compute the model: no such architecture"));
     b.instance++;
     put_report(fleet, &b, 90000 * MS);
@@ -899,8 +900,8 @@ static lh_fleet *create_leaving(lh_worker_report *a, lh_worker_report *b, lh_wor
     lh_fleet_answer answer = put_report(fleet, c, 2300 * MS);
     assert_true(answer.has_prepare);
     c->prepared.state = LH_WORKER_READY;
-    c->prepared.first_layer = answer.prepare.first_layer;
-    c->prepared.last_layer = answer.prepare.last_layer;
+    c->prepared.first_layer = answer.prepare.stage.first_layer;
+    c->prepared.last_layer = answer.prepare.stage.last_layer;
     c->prepared.holds = answer.prepare_holds;
     return fleet;
 }
@@ -1041,7 +1042,7 @@ static void one_that_fails_to_prepare_is_left_out(void **state) {
     (void)state;
     lh_worker_report a, b, c;
     lh_fleet *fleet = create_leaving(&a, &b, &c);
-    lh_fleet_note_load(fleet, 1);
+    lh_fleet_note_load(fleet, &(lh_fleet_load){.sequences = 1});
     c.prepared.state = LH_WORKER_FAILED;
     put_report(fleet, &c, 2400 * MS);
     assert_int_equal(lh_registry_find(lh_fleet_registry(fleet), "c")->excluded_until_us,
@@ -1058,7 +1059,7 @@ static void nobody_leaves_for_one_who_cannot_be_reached(void **state) {
     lh_worker_report a, b, c = report_of("c");
     lh_fleet *fleet = create_ready(&a, &b);
     a.memory_bytes = 399;
-    lh_fleet_note_load(fleet, 1);
+    lh_fleet_note_load(fleet, &(lh_fleet_load){.sequences = 1});
     put_report(fleet, &c, 2100 * MS);
     put_report(fleet, &a, 2100 * MS);
     b.leaving = true;
@@ -1095,7 +1096,7 @@ static void who_is_passed_over_is_used_in_need(void **state) {
     lh_worker_report a, b, c = report_of("c");
     lh_fleet *fleet = create_ready(&a, &b);
     a.memory_bytes = c.memory_bytes = 399;
-    lh_fleet_note_load(fleet, 1);
+    lh_fleet_note_load(fleet, &(lh_fleet_load){.sequences = 1});
     put_report(fleet, &c, 2100 * MS);
     put_report(fleet, &a, 2100 * MS);
     b.leaving = true;
@@ -1115,10 +1116,10 @@ static void one_that_nobody_needs_goes_and_the_chain_with_it(void **state) {
     lh_fleet *fleet = create_ready(&a, &b);
     a.memory_bytes = 399;
     put_report(fleet, &a, 2100 * MS);
-    lh_fleet_note_load(fleet, 1);
+    lh_fleet_note_load(fleet, &(lh_fleet_load){.sequences = 1});
     b.leaving = true;
     assert_false(put_report(fleet, &b, 2200 * MS).may_go);
-    lh_fleet_note_load(fleet, 0);
+    lh_fleet_note_load(fleet, &(lh_fleet_load){.sequences = 0});
     assert_false(put_report(fleet, &b, 2300 * MS).may_go);
     assert_true(put_report(fleet, &b, 3200 * MS).may_go);
     assert_int_equal(state_of(fleet), LH_CHAIN_NONE);
@@ -1140,6 +1141,121 @@ static void a_leaver_is_replaced_at_once_while_the_chain_forms(void **state) {
     assert_true(put_report(fleet, &b, 2000 * MS).may_go);
     assert_int_equal(lh_fleet_chain(fleet)->stage_count, 1);
     lh_fleet_destroy(fleet);
+}
+
+/* a at home, b at the office behind the relays r and s of its site. */
+typedef struct relayed_fleet {
+    lh_fleet *fleet;
+    lh_relays *relays;
+    lh_worker_report a, b, relay[2];
+} relayed_fleet;
+
+static void note_relay(relayed_fleet *f, int relay, bool is_connected, int64_t now_us) {
+    f->relay[relay].reaches[0].hop.connected = is_connected;
+    lh_relays_note(f->relays, &f->relay[relay], now_us);
+}
+
+static relayed_fleet create_relayed(void) {
+    relayed_fleet f = {.a = report_of("a"), .b = report_of("b")};
+    lh_fleet_options options = fleet_of_four_layers(2);
+    lh_log_set_level(LH_LOG_ERROR);
+    assert_int_equal(lh_relays_create(3000 * MS, &f.relays, NULL), LH_OK);
+    options.origin.relays = f.relays;
+    options.planner.sites = "home,office";
+    assert_int_equal(lh_fleet_create(&options, 0, &f.fleet, NULL), LH_OK);
+    snprintf(f.b.site, sizeof f.b.site, "office");
+    f.b.is_behind_relay = true;
+    for (int i = 0; i < 2; i++) {
+        f.relay[i] = report_of(i == 0 ? "r" : "s");
+        snprintf(f.relay[i].site, sizeof f.relay[i].site, "office");
+        f.relay[i].relays = true;
+        f.relay[i].reach_count = 1;
+        f.relay[i].reaches[0] = (lh_relay_reach){.name = "b", .hop = {.present = true}};
+    }
+    return f;
+}
+
+static void destroy_relayed(relayed_fleet *f) {
+    lh_fleet_destroy(f->fleet);
+    lh_relays_destroy(f->relays);
+}
+
+static void put_relayed_ready(relayed_fleet *f, int64_t now_us) {
+    uint32_t epoch = lh_fleet_chain(f->fleet)->epoch;
+    make_ready(&f->a, epoch);
+    make_ready(&f->b, epoch);
+    put_report(f->fleet, &f->a, now_us);
+    put_report(f->fleet, &f->b, now_us);
+    lh_fleet_first_hop(f->fleet, true, false, now_us, "");
+    lh_fleet_tick(f->fleet, now_us);
+    assert_int_equal(state_of(f->fleet), LH_CHAIN_READY);
+}
+
+static void a_worker_behind_a_relay_is_reached_through_it(void **state) {
+    (void)state;
+    relayed_fleet f = create_relayed();
+    for (int second = 0; second <= 60; second++) /* nobody can send to it */
+        put_report(f.fleet, &f.b, second * 1000 * MS);
+    assert_int_equal(state_of(f.fleet), LH_CHAIN_NONE);
+    note_relay(&f, 0, true, 60100 * MS);
+    put_report(f.fleet, &f.a, 60100 * MS);
+    lh_fleet_answer answer = put_report(f.fleet, &f.b, 60100 * MS);
+    assert_int_equal(state_of(f.fleet), LH_CHAIN_FORMING);
+    assert_int_equal(lh_fleet_chain(f.fleet)->stage_count, 2);
+    assert_string_equal(answer.assignment.stage.relay, "r");
+    assert_string_equal(put_report(f.fleet, &f.a, 60100 * MS).assignment.next.relay, "r");
+    put_relayed_ready(&f, 60200 * MS);
+    destroy_relayed(&f);
+}
+
+static void a_lost_relay_is_replaced_and_else_the_worker_is_left_out(void **state) {
+    (void)state;
+    relayed_fleet f = create_relayed();
+    char reason[LH_ERROR_MESSAGE_BYTES];
+    note_relay(&f, 0, true, 1000 * MS);
+    note_relay(&f, 1, true, 1000 * MS);
+    put_report(f.fleet, &f.a, 1000 * MS);
+    put_report(f.fleet, &f.b, 1000 * MS);
+    put_relayed_ready(&f, 1100 * MS);
+    const lh_chain *chain = lh_fleet_chain(f.fleet);
+    uint32_t epoch = chain->epoch;
+    assert_string_equal(chain->stages[1].relay, "r");
+    note_relay(&f, 0, false, 1500 * MS);
+    lh_fleet_tick(f.fleet, 1500 * MS);
+    assert_int_equal(state_of(f.fleet), LH_CHAIN_FORMING);
+    assert_true(chain->epoch > epoch);
+    assert_string_equal(chain->stages[1].relay, "s");
+    put_relayed_ready(&f, 1600 * MS);
+    note_relay(&f, 1, false, 2500 * MS);
+    lh_fleet_tick(f.fleet, 2500 * MS);
+    assert_int_equal(chain->stage_count, 1);
+    assert_string_equal(chain->stages[0].name, "a");
+    const lh_worker *b = lh_registry_find(lh_fleet_registry(f.fleet), "b");
+    lh_role_inquiry roles = lh_fleet_ask_roles(f.fleet, 2500 * MS);
+    assert_int_equal(lh_worker_role_of(&roles, b, reason), LH_ROLE_SPARE);
+    assert_string_equal(reason, "it is behind a relay, and relay r does not reach it yet");
+    destroy_relayed(&f);
+}
+
+static void a_fleet_without_its_relay_says_what_it_lacks(void **state) {
+    (void)state;
+    relayed_fleet f = create_relayed();
+    f.a.memory_bytes = 250; /* half of the model */
+    note_relay(&f, 0, true, 1000 * MS);
+    put_report(f.fleet, &f.a, 1000 * MS);
+    put_report(f.fleet, &f.b, 1000 * MS);
+    put_relayed_ready(&f, 1100 * MS);
+    lh_relays_suspect(f.relays, "r", 1200 * MS);
+    lh_fleet_tick(f.fleet, 1200 * MS);
+    assert_int_equal(state_of(f.fleet), LH_CHAIN_NONE);
+    assert_non_null(strstr(lh_fleet_reason(f.fleet),
+                           "worker b: it is behind a relay, and no worker of site office relays"));
+    note_relay(&f, 1, true, 1300 * MS);
+    put_report(f.fleet, &f.b, 1300 * MS);
+    lh_fleet_tick(f.fleet, 1300 * MS);
+    assert_int_equal(lh_fleet_chain(f.fleet)->stage_count, 2);
+    assert_string_equal(lh_fleet_chain(f.fleet)->stages[1].relay, "s");
+    destroy_relayed(&f);
 }
 
 int main(void) {
@@ -1194,6 +1310,9 @@ int main(void) {
         cmocka_unit_test(one_that_fails_to_prepare_is_left_out),
         cmocka_unit_test(one_that_nobody_needs_goes_and_the_chain_with_it),
         cmocka_unit_test(a_leaver_is_replaced_at_once_while_the_chain_forms),
+        cmocka_unit_test(a_worker_behind_a_relay_is_reached_through_it),
+        cmocka_unit_test(a_lost_relay_is_replaced_and_else_the_worker_is_left_out),
+        cmocka_unit_test(a_fleet_without_its_relay_says_what_it_lacks),
     };
     return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "common/base/log.h"
+#include "gateway/fleet/chain_draft.h"
 #include "gateway/fleet/handover.h"
 #include "tests/gateway/support/worker_reports.h"
 #include "tests/support/failing_malloc.h"
@@ -14,6 +15,7 @@
 #include <string.h>
 
 #define DELAY_US (10000 * MS)
+#define EPOCH    9 /* of the teams of a successor */
 
 enum { A, B, C, D, WORKERS };
 
@@ -21,6 +23,7 @@ typedef struct bench {
     lh_fleet_options options;
     lh_handover handover;
     lh_link_avoidance avoidance;
+    lh_live_planner planner;
     lh_registry *registry;
     lh_worker_report reports[WORKERS];
     lh_chain chain;
@@ -32,9 +35,9 @@ static void put(bench *b, int worker) {
     register_report(b->registry, &b->reports[worker], 0);
 }
 
-static void create(bench *b, int workers) {
-    static const char *const names[] = {"a", "b", "c", "d"};
-    const lh_plan plan = {2, {{0, 0, 2}, {1, 2, 4}}};
+static const char *const names[WORKERS] = {"a", "b", "c", "d"};
+
+static void create_without_chain(bench *b) {
     *b = (bench){.options = fleet_of_four_layers(0), .chain = {.name = "main"}, .sequences = 1};
     lh_log_set_level(LH_LOG_ERROR);
     b->options.planner.stages = 2;
@@ -42,6 +45,11 @@ static void create(bench *b, int workers) {
     b->options.rebalance_delay_us = DELAY_US;
     b->handover.options = &b->options;
     assert_int_equal(lh_registry_create(3000 * MS, &b->registry, NULL), LH_OK);
+}
+
+static void create(bench *b, int workers) {
+    const lh_plan plan = {2, {{0, 0, 2}, {1, 2, 4}}};
+    create_without_chain(b);
     for (int i = 0; i < workers; i++) {
         b->reports[i] = report_of(names[i]);
         put(b, i);
@@ -57,12 +65,13 @@ static void destroy(bench *b) {
 }
 
 static lh_handover_view view_of(const bench *b) {
-    return (lh_handover_view){&b->chain, b->registry, &b->avoidance, &b->first_trial, b->sequences};
+    return (lh_handover_view){&b->chain,       b->registry,  &b->avoidance,
+                              &b->first_trial, b->sequences, &b->planner};
 }
 
 static lh_handover_decision review(bench *b, int64_t ms) {
     const lh_handover_view view = view_of(b);
-    return lh_handover_review(&b->handover, &view, ms * MS);
+    return lh_handover_review(&b->handover, &view, EPOCH, ms * MS);
 }
 
 static bool is_prepared(bench *b) {
@@ -72,11 +81,13 @@ static bool is_prepared(bench *b) {
 
 static bool has_failed(bench *b, uint32_t stage) {
     const lh_handover_view view = view_of(b);
-    return lh_handover_has_failed(&b->handover, &view, stage);
+    return lh_handover_failed(&b->handover, &view, stage);
 }
 
 static const lh_chain_stage *task_of(const bench *b, const char *worker, bool *holds) {
-    return lh_handover_task(&b->handover, &b->chain, worker, holds);
+    uint32_t member;
+    int stage = lh_handover_task(&b->handover, &b->chain, worker, &member, holds);
+    return stage < 0 ? NULL : &lh_handover_successor(&b->handover)->stages[stage];
 }
 
 static void leave(bench *b, int worker) {
@@ -594,6 +605,148 @@ static void a_change_in_need_does_not_count(void **state) {
     destroy(&b);
 }
 
+/* ---- Teams ---- */
+
+static void add(bench *b, int worker) {
+    b->reports[worker] = report_of(names[worker]);
+    strcpy(b->reports[worker].member_address, "h:2");
+    put(b, worker);
+}
+
+/* a and b compute all four layers together. */
+static void create_team(bench *b) {
+    create_without_chain(b);
+    b->options.planner.stages = 0;
+    b->options.teams.size = 2;
+    add(b, A);
+    add(b, B);
+    const lh_chain before = b->chain;
+    const lh_draft_view view = {b->registry, &b->avoidance, &b->planner};
+    assert_int_equal(lh_draft_make(&b->options, &view, &before, 8, 0, &b->chain, NULL), LH_OK);
+    lh_chain_inherit(&b->chain, &before);
+    lh_chain_note_ready(&b->chain, 0);
+    assert_int_equal(b->chain.stages[0].team.follower_count, 1);
+}
+
+static void prepare_part(bench *b, int worker, uint32_t team_epoch) {
+    b->reports[worker].prepared.team_epoch = team_epoch;
+    prepare(b, worker, 0, 4, true);
+}
+
+/* a+b, whose b leaves, with c there: it becomes a+c. */
+static void create_replacing(bench *b) {
+    create_team(b);
+    add(b, C);
+    leave(b, B);
+    assert_int_equal(review(b, 1000), LH_HANDOVER_WAIT);
+    const lh_chain *next = lh_handover_successor(&b->handover);
+    assert_string_equal(next->stages[0].name, "a");
+    assert_string_equal(next->stages[0].team.followers[0].name, "c");
+    assert_int_equal(next->stages[0].team.epoch, EPOCH);
+}
+
+static void each_member_of_a_new_team_prepares_its_part(void **state) {
+    (void)state;
+    bench b;
+    uint32_t member;
+    bool holds;
+    create_replacing(&b);
+    assert_int_equal(lh_handover_task(&b.handover, &b.chain, "c", &member, &holds), 0);
+    assert_true(member == 1 && holds);
+    assert_int_equal(lh_handover_task(&b.handover, &b.chain, "a", &member, &holds), 0);
+    assert_int_equal(member, 0);
+    assert_int_equal(lh_handover_task(&b.handover, &b.chain, "b", &member, &holds), -1);
+    prepare_part(&b, A, EPOCH);
+    assert_false(is_prepared(&b));
+    prepare_part(&b, C, EPOCH - 1); /* of another team */
+    assert_false(is_prepared(&b));
+    prepare_part(&b, C, EPOCH);
+    assert_int_equal(review(&b, 1300), LH_HANDOVER_TAKE_OVER);
+    destroy(&b);
+}
+
+static void a_team_that_loses_a_member_is_drawn_anew(void **state) {
+    (void)state;
+    bench b;
+    create_replacing(&b);
+    add(&b, D);
+    prepare_part(&b, C, EPOCH);
+    b.reports[C].prepared.state = LH_WORKER_FAILED;
+    put(&b, C);
+    const lh_handover_view view = view_of(&b);
+    assert_string_equal(lh_handover_failed(&b.handover, &view, 0)->report.name, "c");
+    leave(&b, C);
+    assert_int_equal(review(&b, 2000), LH_HANDOVER_WAIT);
+    assert_string_equal(lh_handover_successor(&b.handover)->stages[0].team.followers[0].name, "d");
+    destroy(&b);
+}
+
+/* Halves of 400 bytes beside halves: where one of them has no room, none loads. */
+static void a_team_loads_where_all_have_room(void **state) {
+    (void)state;
+    for (uint64_t memory = 399; memory <= 400; memory++) {
+        bench b;
+        uint32_t member;
+        bool holds;
+        create_team(&b);
+        add(&b, C);
+        b.reports[A].memory_bytes = memory;
+        put(&b, A);
+        leave(&b, B);
+        assert_int_equal(review(&b, 1000), LH_HANDOVER_WAIT);
+        assert_int_equal(lh_handover_task(&b.handover, &b.chain, "c", &member, &holds), 0);
+        assert_int_equal(holds, memory == 400);
+        destroy(&b);
+    }
+}
+
+/* a+b stay where they are; d takes the layers of c, alone. */
+static void a_team_that_stays_prepares_nothing(void **state) {
+    (void)state;
+    bench b;
+    bool holds;
+    create_without_chain(&b);
+    b.options.planner.stages = 0;
+    b.options.teams.size = 2;
+    for (int i = A; i <= C; i++)
+        add(&b, i);
+    const lh_chain before = b.chain;
+    const lh_draft_view view = {b.registry, &b.avoidance, &b.planner};
+    assert_int_equal(lh_draft_make(&b.options, &view, &before, 8, 0, &b.chain, NULL), LH_OK);
+    lh_chain_inherit(&b.chain, &before);
+    lh_chain_note_ready(&b.chain, 0);
+    add(&b, D);
+    b.reports[D].member_address[0] = '\0';
+    put(&b, D);
+    leave(&b, C);
+    assert_int_equal(review(&b, 1000), LH_HANDOVER_WAIT);
+    prove(&b, 1000);
+    assert_null(task_of(&b, "a", &holds));
+    assert_null(task_of(&b, "b", &holds));
+    const lh_chain_stage *alone = task_of(&b, "d", &holds);
+    assert_non_null(alone);
+    assert_int_equal(alone->team.epoch, 0);
+    prepare(&b, D, alone->first_layer, alone->last_layer, true);
+    assert_true(is_prepared(&b));
+    destroy(&b);
+}
+
+static void a_newcomer_is_taken_into_the_team(void **state) {
+    (void)state;
+    bench b;
+    create_team(&b);
+    b.options.teams.size = 3;
+    add(&b, C);
+    assert_int_equal(review(&b, 11000), LH_HANDOVER_WAIT);
+    const lh_chain *next = lh_handover_successor(&b.handover);
+    assert_int_equal(next->stage_count, 1);
+    assert_int_equal(next->stages[0].team.follower_count, 2);
+    for (int i = A; i <= C; i++)
+        prepare_part(&b, i, EPOCH);
+    assert_int_equal(review(&b, 11100), LH_HANDOVER_TAKE_OVER);
+    destroy(&b);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nobody_prepares_before_every_new_hop_is_proven),
@@ -620,6 +773,11 @@ int main(void) {
         cmocka_unit_test(without_memory_for_two_stages_it_waits_for_silence),
         cmocka_unit_test(changes_that_do_not_last_become_rare),
         cmocka_unit_test(a_change_in_need_does_not_count),
+        cmocka_unit_test(each_member_of_a_new_team_prepares_its_part),
+        cmocka_unit_test(a_team_that_loses_a_member_is_drawn_anew),
+        cmocka_unit_test(a_team_loads_where_all_have_room),
+        cmocka_unit_test(a_team_that_stays_prepares_nothing),
+        cmocka_unit_test(a_newcomer_is_taken_into_the_team),
     };
     return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }

@@ -22,7 +22,7 @@ typedef struct bench {
 
 static bench create(void) {
     const lh_plan plan = {2, {{0, 0, 2}, {1, 2, 4}}};
-    const lh_chain_origin origin = {"home", true};
+    const lh_chain_origin origin = {.site = "home", .has_tls = true};
     bench b = {.a = report_of("a"), .b = report_of("b"), .chain = {.name = "main"}};
     assert_int_equal(lh_registry_create(3000 * MS, &b.registry, NULL), LH_OK);
     make_ready(&b.a, 7);
@@ -44,7 +44,7 @@ static int overdue(bench *b, int64_t ms) {
 }
 
 static void renew(bench *b, uint32_t epoch) {
-    const lh_chain_origin origin = {"home", true};
+    const lh_chain_origin origin = {.site = "home", .has_tls = true};
     assert_int_equal(lh_chain_renew(&b->chain, b->registry, &origin, epoch, 0, NULL), LH_OK);
     make_ready(&b->a, epoch);
     make_ready(&b->b, epoch);

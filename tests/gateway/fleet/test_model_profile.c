@@ -51,6 +51,9 @@ static void layers_and_ends_hold_what_a_stage_of_them_loads(void **state) {
     }
     assert_int_equal(profile.embedding_bytes, embedding);
     assert_int_equal(profile.head_bytes, embedding + 4 * 64); /* the embedding is the head, too */
+    /* what build/tests/member_times counts as posted, of all members together */
+    assert_int_equal(profile.gather_row_bytes, (64 + 128) * 36 / 32 + 2 * 4 * 64);
+    assert_int_equal(profile.layer_gathers, 4);
     lh_model_profile_reset(&profile);
     assert_null(profile.layer_bytes);
     model.head_tied = false;
@@ -68,6 +71,38 @@ static void a_row_meets_some_of_the_experts(void **state) {
     const uint64_t expert = 4 * 3 * 64 * 96;
     assert_int_equal(profile.layer_bytes[1] - profile.row_bytes[1], (7 - 3) * expert);
     assert_true(profile.row_bytes[1] > 3 * expert);
+    assert_int_equal(profile.gather_row_bytes, (64 + 3 * 96) * 36 / 32 + 2 * 4 * 64);
+    lh_model_profile_reset(&profile);
+}
+
+/* OLMo 2's q and k come together before their norms, as floats: one more gather. */
+static void norms_of_whole_rows_gather_more(void **state) {
+    (void)state;
+    tiny_llama model = tiny_llama_of("olmo2");
+    lh_model_profile profile = profile_of(&model);
+    assert_int_equal(profile.gather_row_bytes, (64 + 128) * 36 / 32 + 2 * 4 * 64 + 4 * (64 + 32));
+    assert_int_equal(profile.layer_gathers, 5);
+    lh_model_profile_reset(&profile);
+}
+
+static void it_says_what_stages_are_to_have_room_for(void **state) {
+    (void)state;
+    tiny_llama tiny = tiny_llama_default();
+    lh_model_profile profile = profile_of(&tiny);
+    assert_int_equal(profile.kv.position_bytes, 0);
+    lh_model_profile_want_kv(&profile, "f32", 0, 3);
+    assert_int_equal(profile.kv.position_bytes, 2 * 2 * 16 * 4);
+    assert_int_equal(profile.kv.heads, 2);
+    assert_int_equal(profile.kv.pages, 256 / 64 + 2); /* its context is less than usual */
+    lh_model_profile_want_kv(&profile, "f16", 65, 1);
+    assert_int_equal(profile.kv.position_bytes, 2 * 2 * 16 * 2);
+    assert_int_equal(profile.kv.pages, 2);
+    lh_model_profile_want_kv(&profile, "q8", 64, 0);
+    assert_int_equal(profile.kv.position_bytes, 2 * 2 * (16 + 4));
+    assert_int_equal(profile.kv.pages, 1);
+    profile.context = 131072;
+    lh_model_profile_want_kv(&profile, "f32", 0, 1);
+    assert_int_equal(profile.kv.pages, LH_KV_USUAL_POSITIONS / 64);
     lh_model_profile_reset(&profile);
 }
 
@@ -120,6 +155,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(layers_and_ends_hold_what_a_stage_of_them_loads),
         cmocka_unit_test(a_row_meets_some_of_the_experts),
+        cmocka_unit_test(norms_of_whole_rows_gather_more),
+        cmocka_unit_test(it_says_what_stages_are_to_have_room_for),
         cmocka_unit_test(what_workers_cannot_compute_is_refused_by_name),
         cmocka_unit_test(a_failed_allocation_leaves_nothing),
     };

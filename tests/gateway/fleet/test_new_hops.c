@@ -20,7 +20,7 @@ typedef struct bench {
 
 /* A stage of one layer for each letter. */
 static void form(bench *b, lh_chain *chain, const char *workers) {
-    const lh_chain_origin origin = {"home", true};
+    const lh_chain_origin origin = {.site = "home", .has_tls = true};
     const lh_worker *members[LH_PLAN_STAGES_MAX];
     lh_plan plan = {0};
     for (uint32_t i = 0; workers[i]; i++) {

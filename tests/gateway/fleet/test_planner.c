@@ -41,9 +41,9 @@ static void assert_covers(const lh_plan *plan, uint32_t layers) {
 static void equal_workers_get_equal_shares(void **state) {
     (void)state;
     lh_model_profile model = model_of(100, 0, 0);
-    lh_plan_worker workers[] = {{"c", "home", 4, 5000, BY(4)},
-                                {"a", "home", 4, 5000, BY(4)},
-                                {"b", "home", 4, 5000, BY(4)}};
+    lh_plan_worker workers[] = {{"c", "home", 4, 5000, BY(4), 0, 0},
+                                {"a", "home", 4, 5000, BY(4), 0, 0},
+                                {"b", "home", 4, 5000, BY(4), 0, 0}};
     lh_plan plan;
     assert_int_equal(lh_planner_split(&model, workers, 3, &(lh_planner_options){0}, &plan, NULL),
                      LH_OK);
@@ -61,7 +61,8 @@ static void experts_count_whole_for_memory_and_in_part_for_time(void **state) {
     (void)state;
     uint64_t held[4] = {800, 800, 100, 100}, row[4] = {100, 100, 100, 100};
     lh_model_profile model = {.layers = 4, .layer_bytes = held, .row_bytes = row};
-    lh_plan_worker workers[] = {{"a", "home", 4, 1600, BY(4)}, {"b", "home", 4, 1600, BY(4)}};
+    lh_plan_worker workers[] = {{"a", "home", 4, 1600, BY(4), 0, 0},
+                                {"b", "home", 4, 1600, BY(4), 0, 0}};
     lh_plan plan;
     assert_int_equal(lh_planner_split(&model, workers, 2, &(lh_planner_options){0}, &plan, NULL),
                      LH_OK);
@@ -73,12 +74,31 @@ static void experts_count_whole_for_memory_and_in_part_for_time(void **state) {
     assert_int_equal(lh_planner_stage_bytes(&model, 0, 2), 1600);
 }
 
+/* Of a team each member has the embedding: the first layers take more of it than their bytes. */
+static void the_first_layers_take_more_of_a_team(void **state) {
+    (void)state;
+    lh_model_profile model = model_of(100, 300, 0);
+    lh_plan_worker workers[] = {{"a", "home", 4, 1900, BY(4), 0, 0},
+                                {"b", "home", 4, 1900, BY(4), 0, 0}};
+    lh_plan plan;
+    assert_int_equal(lh_planner_split(&model, workers, 2, &(lh_planner_options){0}, &plan, NULL),
+                     LH_OK);
+    assert_int_equal(plan.stages[0].last_layer, 15);
+    workers[0].first_extra_bytes = 400;
+    assert_int_equal(lh_planner_split(&model, workers, 2, &(lh_planner_options){0}, &plan, NULL),
+                     LH_OK);
+    assert_int_equal(plan.stages[0].last_layer, 12); /* 1900 - 300 - 400 */
+    assert_true(lh_planner_slowest(&model, workers, &plan) < INFINITY);
+    plan.stages[0].last_layer = plan.stages[1].first_layer = 13;
+    assert_true(isinf(lh_planner_slowest(&model, workers, &plan)));
+}
+
 static void shares_are_in_proportion_to_threads(void **state) {
     (void)state;
     lh_model_profile model = model_of(100, 0, 0);
-    lh_plan_worker workers[] = {{"a", "home", 2, 5000, BY(2)},
-                                {"b", "home", 8, 5000, BY(8)},
-                                {"c", "home", 5, 5000, BY(5)}};
+    lh_plan_worker workers[] = {{"a", "home", 2, 5000, BY(2), 0, 0},
+                                {"b", "home", 8, 5000, BY(8), 0, 0},
+                                {"c", "home", 5, 5000, BY(5), 0, 0}};
     lh_plan plan;
     assert_int_equal(lh_planner_split(&model, workers, 3, &(lh_planner_options){0}, &plan, NULL),
                      LH_OK);
@@ -91,7 +111,8 @@ static void shares_are_in_proportion_to_threads(void **state) {
 static void the_head_counts_little_and_memory_binds(void **state) {
     (void)state;
     lh_model_profile model = model_of(100, 1000, 1000);
-    lh_plan_worker workers[] = {{"a", "home", 4, 5000, BY(4)}, {"b", "home", 4, 5000, BY(4)}};
+    lh_plan_worker workers[] = {{"a", "home", 4, 5000, BY(4), 0, 0},
+                                {"b", "home", 4, 5000, BY(4), 0, 0}};
     lh_plan plan;
     assert_int_equal(lh_planner_split(&model, workers, 2, &(lh_planner_options){0}, &plan, NULL),
                      LH_OK);
@@ -112,7 +133,8 @@ static void the_head_counts_little_and_memory_binds(void **state) {
 static void plans_are_compared_by_their_slowest_stage(void **state) {
     (void)state;
     lh_model_profile model = model_of(100, 70, 300);
-    lh_plan_worker workers[] = {{"a", "home", 2, 5000, BY(2)}, {"b", "home", 4, 5000, BY(4)}};
+    lh_plan_worker workers[] = {{"a", "home", 2, 5000, BY(2), 0, 0},
+                                {"b", "home", 4, 5000, BY(4), 0, 0}};
     lh_plan plan = {2, {{0, 0, 10}, {1, 10, 30}}};
     assert_true(lh_planner_slowest(&model, workers, &plan) == (512 * 2000 + 6 * 300) / 4.0);
     plan = (lh_plan){2, {{1, 0, 18}, {0, 18, 30}}};
@@ -129,10 +151,10 @@ static void plans_are_compared_by_their_slowest_stage(void **state) {
 static void the_head_counts_where_prompts_do_not_care(void **state) {
     (void)state;
     lh_model_profile model = model_of(100, 0, 800);
-    lh_plan_worker workers[] = {{"a", "s", 4, 9000, BY(4)},
-                                {"b", "s", 4, 9000, BY(4)},
-                                {"c", "s", 4, 9000, BY(4)},
-                                {"d", "s", 4, 9000, BY(4)}};
+    lh_plan_worker workers[] = {{"a", "s", 4, 9000, BY(4), 0, 0},
+                                {"b", "s", 4, 9000, BY(4), 0, 0},
+                                {"c", "s", 4, 9000, BY(4), 0, 0},
+                                {"d", "s", 4, 9000, BY(4), 0, 0}};
     lh_plan plan;
     assert_int_equal(lh_planner_split(&model, workers, 4, &(lh_planner_options){0}, &plan, NULL),
                      LH_OK);
@@ -153,9 +175,9 @@ static void what_the_slowest_stage_leaves_open_is_made_good_use_of(void **state)
     } cases[] = {{{1, 1, 1}, 3}, {{1, 10, 1}, 2}, {{1, 1, 10}, 4}};
     for (int i = 0; i < 3; i++) {
         const double *us = cases[i].token_us;
-        lh_plan_worker workers[] = {{"a", "s", 1, 5000, {1, us[0]}},
-                                    {"b", "s", 1, 5000, {1, us[1]}},
-                                    {"c", "s", 1, 5000, {1, us[2]}}};
+        lh_plan_worker workers[] = {{"a", "s", 1, 5000, {1, us[0]}, 0, 0},
+                                    {"b", "s", 1, 5000, {1, us[1]}, 0, 0},
+                                    {"c", "s", 1, 5000, {1, us[2]}, 0, 0}};
         lh_plan plan;
         assert_int_equal(
             lh_planner_split(&model, workers, 3, &(lh_planner_options){0}, &plan, NULL), LH_OK);
@@ -169,7 +191,8 @@ static void what_the_slowest_stage_leaves_open_is_made_good_use_of(void **state)
 static void measured_speeds_count_rather_than_threads(void **state) {
     (void)state;
     lh_model_profile model = model_of(100, 0, 0);
-    lh_plan_worker workers[] = {{"a", "s", 8, 9000, {2, 12}}, {"b", "s", 2, 9000, {1, 6}}};
+    lh_plan_worker workers[] = {{"a", "s", 8, 9000, {2, 12}, 0, 0},
+                                {"b", "s", 2, 9000, {1, 6}, 0, 0}};
     lh_plan plan;
     assert_int_equal(lh_planner_split(&model, workers, 2, &(lh_planner_options){0}, &plan, NULL),
                      LH_OK);
@@ -183,10 +206,10 @@ static void measured_speeds_count_rather_than_threads(void **state) {
 static void sites_give_the_order(void **state) {
     (void)state;
     lh_model_profile model = model_of(100, 0, 0);
-    lh_plan_worker workers[] = {{"a", "cloud", 4, 5000, BY(4)},
-                                {"b", "office", 4, 5000, BY(4)},
-                                {"c", "home", 4, 5000, BY(4)},
-                                {"d", "annex", 4, 5000, BY(4)}};
+    lh_plan_worker workers[] = {{"a", "cloud", 4, 5000, BY(4), 0, 0},
+                                {"b", "office", 4, 5000, BY(4), 0, 0},
+                                {"c", "home", 4, 5000, BY(4), 0, 0},
+                                {"d", "annex", 4, 5000, BY(4), 0, 0}};
     lh_planner_options options = {.sites = "home,office"};
     lh_plan plan;
     assert_int_equal(lh_planner_split(&model, workers, 4, &options, &plan, NULL), LH_OK);
@@ -203,10 +226,10 @@ static void sites_give_the_order(void **state) {
 static void fewer_stages_take_the_fastest(void **state) {
     (void)state;
     lh_model_profile model = model_of(100, 0, 0);
-    lh_plan_worker workers[] = {{"a", "s", 1, 5000, BY(1)},
-                                {"b", "s", 8, 5000, BY(8)},
-                                {"c", "s", 2, 5000, BY(2)},
-                                {"d", "s", 8, 5000, BY(8)}};
+    lh_plan_worker workers[] = {{"a", "s", 1, 5000, BY(1), 0, 0},
+                                {"b", "s", 8, 5000, BY(8), 0, 0},
+                                {"c", "s", 2, 5000, BY(2), 0, 0},
+                                {"d", "s", 8, 5000, BY(8), 0, 0}};
     lh_plan plan;
     assert_int_equal(
         lh_planner_split(&model, workers, 4, &(lh_planner_options){.stages = 2}, &plan, NULL),
@@ -219,8 +242,9 @@ static void fewer_stages_take_the_fastest(void **state) {
 static void a_worker_too_small_for_a_layer_is_left_out(void **state) {
     (void)state;
     lh_model_profile model = model_of(100, 0, 0);
-    lh_plan_worker workers[] = {
-        {"a", "s", 4, 5000, BY(4)}, {"b", "s", 64, 99, BY(64)}, {"c", "s", 4, 5000, BY(4)}};
+    lh_plan_worker workers[] = {{"a", "s", 4, 5000, BY(4), 0, 0},
+                                {"b", "s", 64, 99, BY(64), 0, 0},
+                                {"c", "s", 4, 5000, BY(4), 0, 0}};
     lh_plan plan;
     assert_int_equal(lh_planner_split(&model, workers, 3, &(lh_planner_options){0}, &plan, NULL),
                      LH_OK);
@@ -236,8 +260,9 @@ static void more_workers_than_layers(void **state) {
     (void)state;
     lh_model_profile model = model_of(100, 10, 10);
     model.layers = 2;
-    lh_plan_worker workers[] = {
-        {"a", "s", 4, 5000, BY(4)}, {"b", "s", 4, 5000, BY(4)}, {"c", "s", 4, 5000, BY(4)}};
+    lh_plan_worker workers[] = {{"a", "s", 4, 5000, BY(4), 0, 0},
+                                {"b", "s", 4, 5000, BY(4), 0, 0},
+                                {"c", "s", 4, 5000, BY(4), 0, 0}};
     lh_plan plan;
     assert_int_equal(lh_planner_split(&model, workers, 3, &(lh_planner_options){0}, &plan, NULL),
                      LH_OK);
@@ -266,9 +291,13 @@ static void random_fleets(void **state) {
         static const char *const names[] = {"a", "b", "c", "d", "e", "f"};
         uint32_t count = 1 + (uint32_t)(next_random(&random) % 6);
         for (uint32_t i = 0; i < count; i++) {
-            workers[i] = (lh_plan_worker){names[i], next_random(&random) % 2 ? "x" : "y",
+            workers[i] = (lh_plan_worker){names[i],
+                                          next_random(&random) % 2 ? "x" : "y",
                                           1 + (uint32_t)(next_random(&random) % 16),
-                                          500 + next_random(&random) % 6000, BY(1)};
+                                          500 + next_random(&random) % 6000,
+                                          BY(1),
+                                          0,
+                                          0};
             reversed[count - 1 - i] = workers[i];
         }
         lh_plan plan, again;
@@ -321,8 +350,9 @@ static void assert_filled(const lh_plan *plan, uint32_t worker) {
 
 static void a_spare_fills_the_gap(void **state) {
     (void)state;
-    lh_plan_worker workers[] = {
-        {"a", "s", 4, 5000, BY(4)}, {"c", "s", 4, 5000, BY(4)}, {"z", "s", 4, 5000, BY(4)}};
+    lh_plan_worker workers[] = {{"a", "s", 4, 5000, BY(4), 0, 0},
+                                {"c", "s", 4, 5000, BY(4), 0, 0},
+                                {"z", "s", 4, 5000, BY(4), 0, 0}};
     lh_plan plan = revise(workers, 3, &no_options);
     assert_filled(&plan, 2);
 }
@@ -331,11 +361,11 @@ static void a_spare_fills_the_gap(void **state) {
 static void of_several_spares_the_best_one(void **state) {
     (void)state;
     const lh_planner_options three = {.stages = 3};
-    lh_plan_worker workers[] = {{"a", "s", 4, 5000, BY(4)},
-                                {"c", "s", 4, 5000, BY(4)},
-                                {"x", "s", 4, 5000, BY(4)},
-                                {"y", "s", 6, 5000, BY(6)},
-                                {"z", "s", 64, 399, BY(64)}};
+    lh_plan_worker workers[] = {{"a", "s", 4, 5000, BY(4), 0, 0},
+                                {"c", "s", 4, 5000, BY(4), 0, 0},
+                                {"x", "s", 4, 5000, BY(4), 0, 0},
+                                {"y", "s", 6, 5000, BY(6), 0, 0},
+                                {"z", "s", 64, 399, BY(64), 0, 0}};
     lh_plan plan = revise(workers, 5, &three);
     assert_filled(&plan, 3);
     workers[3].speed = workers[2].speed; /* of equal ones the first */
@@ -347,18 +377,19 @@ static void of_several_spares_the_best_one(void **state) {
 static void a_spare_of_the_same_site_is_preferred(void **state) {
     (void)state;
     const lh_planner_options three = {.stages = 3};
-    lh_plan_worker workers[] = {{"a", "s", 4, 5000, BY(4)},
-                                {"c", "s", 4, 5000, BY(4)},
-                                {"x", "far", 4, 5000, BY(4)},
-                                {"y", "s", 4, 5000, BY(4)}};
+    lh_plan_worker workers[] = {{"a", "s", 4, 5000, BY(4), 0, 0},
+                                {"c", "s", 4, 5000, BY(4), 0, 0},
+                                {"x", "far", 4, 5000, BY(4), 0, 0},
+                                {"y", "s", 4, 5000, BY(4), 0, 0}};
     lh_plan plan = revise(workers, 4, &three);
     assert_filled(&plan, 3);
 }
 
 static void a_spare_that_is_much_slower_is_not_worth_it(void **state) {
     (void)state;
-    lh_plan_worker workers[] = {
-        {"a", "s", 4, 5000, BY(4)}, {"c", "s", 4, 5000, BY(4)}, {"z", "s", 2, 5000, BY(2)}};
+    lh_plan_worker workers[] = {{"a", "s", 4, 5000, BY(4), 0, 0},
+                                {"c", "s", 4, 5000, BY(4), 0, 0},
+                                {"z", "s", 2, 5000, BY(2), 0, 0}};
     lh_plan plan = revise(workers, 3, &no_options);
     assert_int_equal(plan.stage_count, 3);
     assert_true(plan.stages[2].last_layer - plan.stages[2].first_layer < 4);
@@ -367,8 +398,9 @@ static void a_spare_that_is_much_slower_is_not_worth_it(void **state) {
 /* A fifth at most: a split anew would give it less, and 500 to the slowest stage. */
 static void a_spare_may_be_a_fifth_slower(void **state) {
     (void)state;
-    lh_plan_worker workers[] = {
-        {"a", "s", 1, 5000, {1, 1}}, {"c", "s", 1, 5000, {1, 1}}, {"z", "s", 1, 5000, {1.49, 1}}};
+    lh_plan_worker workers[] = {{"a", "s", 1, 5000, {1, 1}, 0, 0},
+                                {"c", "s", 1, 5000, {1, 1}, 0, 0},
+                                {"z", "s", 1, 5000, {1.49, 1}, 0, 0}};
     lh_plan plan = revise(workers, 3, &no_options);
     assert_filled(&plan, 2);
     workers[2].speed.prompt_us = 1.51;
@@ -378,8 +410,9 @@ static void a_spare_may_be_a_fifth_slower(void **state) {
 
 static void without_a_spare_all_is_planned_anew(void **state) {
     (void)state;
-    lh_plan_worker workers[] = {
-        {"a", "s", 4, 5000, BY(4)}, {"c", "s", 4, 5000, BY(4)}, {"z", "s", 4, 99, BY(4)}};
+    lh_plan_worker workers[] = {{"a", "s", 4, 5000, BY(4), 0, 0},
+                                {"c", "s", 4, 5000, BY(4), 0, 0},
+                                {"z", "s", 4, 99, BY(4), 0, 0}};
     lh_plan plan = revise(workers, 2, &no_options);
     assert_int_equal(plan.stage_count, 2);
     plan = revise(workers, 3, &no_options); /* too small for any layer */
@@ -389,24 +422,109 @@ static void without_a_spare_all_is_planned_anew(void **state) {
 /* In the middle of a chain inside one site, somebody from afar: two slow links more. */
 static void a_spare_from_afar_does_not_tear_a_site_apart(void **state) {
     (void)state;
-    lh_plan_worker workers[] = {
-        {"a", "s", 4, 5000, BY(4)}, {"c", "s", 4, 5000, BY(4)}, {"x", "far", 4, 5000, BY(4)}};
+    lh_plan_worker workers[] = {{"a", "s", 4, 5000, BY(4), 0, 0},
+                                {"c", "s", 4, 5000, BY(4), 0, 0},
+                                {"x", "far", 4, 5000, BY(4), 0, 0}};
     lh_plan plan = revise(workers, 3, &no_options);
     assert_int_equal(plan.stages[0].worker, 2); /* its site goes before the other, by name */
 }
 
 static void what_does_not_fit_is_refused(void **state) {
     (void)state;
-    lh_plan_worker workers[] = {{"a", "s", 4, 500, BY(4)}, {"c", "s", 4, 500, BY(4)}};
+    lh_plan_worker workers[] = {{"a", "s", 4, 500, BY(4), 0, 0}, {"c", "s", 4, 500, BY(4), 0, 0}};
     lh_plan plan;
     lh_error error;
     assert_int_equal(lh_planner_revise(&torn_model, workers, 2, &no_options, &torn, &plan, &error),
                      LH_ERR_LIMIT);
 }
 
+/* What a layer keeps of a page is 64 x 16 bytes; three pages are wanted. */
+static lh_model_profile model_that_keeps(void) {
+    lh_model_profile model = model_of(100, 0, 0);
+    model.kv = (lh_kv_need){.position_bytes = 16, .heads = 2, .pages = 3};
+    return model;
+}
+
+static void assert_layers(const lh_model_profile *model, const lh_plan_worker *workers,
+                          uint32_t first, uint32_t second) {
+    lh_plan plan;
+    assert_int_equal(lh_planner_split(model, workers, 2, &(lh_planner_options){0}, &plan, NULL),
+                     LH_OK);
+    assert_int_equal(plan.stage_count, 2);
+    assert_int_equal(plan.stages[0].last_layer, first);
+    assert_int_equal(plan.stages[1].last_layer - plan.stages[1].first_layer, second);
+}
+
+/* The faster one would have two thirds. */
+static void no_layers_without_room_for_keys_and_values(void **state) {
+    (void)state;
+    const lh_model_profile model = model_that_keeps();
+    lh_plan_worker workers[] = {{"a", "s", 4, 5000, BY(4), 3 * 1024 * 14, 0},
+                                {"b", "s", 2, 5000, BY(2), 3 * 1024 * 20, 0}};
+    lh_plan plan = {1, {{0, 0, 15}}};
+    assert_layers(&model, workers, 14, 16);
+    workers[0].kv_bytes--;
+    assert_layers(&model, workers, 13, 17);
+    workers[0].kv_bytes = 0; /* nobody knows */
+    assert_layers(&model, workers, 20, 10);
+    workers[0].kv_bytes = 1024 * 15; /* as it stands a plan needs one page */
+    assert_true(isfinite(lh_planner_slowest(&model, workers, &plan)));
+    workers[0].kv_bytes--;
+    assert_true(isinf(lh_planner_slowest(&model, workers, &plan)));
+}
+
+/* Three pages have no room, one has. */
+static void less_room_is_better_than_no_plan(void **state) {
+    (void)state;
+    const lh_model_profile model = model_that_keeps();
+    const lh_plan_worker workers[] = {{"a", "s", 4, 5000, BY(4), 1024 * 18, 0},
+                                      {"b", "s", 2, 5000, BY(2), 1024 * 20, 0}};
+    assert_layers(&model, workers, 18, 12);
+}
+
+static void a_worker_without_room_for_a_layer_spoils_nothing(void **state) {
+    (void)state;
+    const lh_model_profile model = model_that_keeps();
+    const lh_plan_worker workers[] = {{"a", "s", 4, 5000, BY(4), 3 * 1024 - 1, 0},
+                                      {"b", "s", 2, 3000, BY(2), 3 * 1024 * 30, 0}};
+    lh_plan plan;
+    assert_int_equal(lh_planner_split(&model, workers, 2, &(lh_planner_options){0}, &plan, NULL),
+                     LH_OK);
+    assert_int_equal(plan.stage_count, 1);
+    assert_int_equal(plan.stages[0].worker, 1);
+}
+
+static void a_refusal_says_what_keys_and_values_take(void **state) {
+    (void)state;
+    const lh_model_profile model = model_that_keeps();
+    const lh_plan_worker workers[] = {{"a", "s", 4, 5000, BY(4), 1024 * 18, 0},
+                                      {"b", "s", 2, 5000, BY(2), 1024 * 11, 0}};
+    lh_plan plan;
+    lh_error error;
+    assert_int_equal(lh_planner_split(&model, workers, 2, &(lh_planner_options){0}, &plan, &error),
+                     LH_ERR_LIMIT);
+    assert_non_null(strstr(error.message, "1 KiB of keys and values for each page of 64"));
+    assert_non_null(strstr(error.message, "for those of 29 of the model's 30 layers"));
+}
+
+/* The spare is as fast, and would halve what the chain holds of sequences. */
+static void a_spare_needs_the_room_that_the_split_has(void **state) {
+    (void)state;
+    const lh_model_profile model = model_that_keeps();
+    const lh_plan before = {2, {{0, 0, 15}, {LH_PLAN_NOBODY, 15, 30}}};
+    lh_plan_worker workers[] = {{"a", "s", 4, 5000, BY(4), 3 * 1024 * 30, 0},
+                                {"b", "s", 4, 5000, BY(4), 3 * 1024 * 15, 0}};
+    lh_plan plan;
+    workers[1].kv_bytes--;
+    assert_int_equal(
+        lh_planner_revise(&model, workers, 2, &(lh_planner_options){0}, &before, &plan, NULL),
+        LH_OK);
+    assert_int_equal(plan.stages[0].last_layer, 16);
+}
+
 static void assert_offered(uint64_t first_bytes, uint64_t second_bytes, const char *offered) {
-    const lh_plan_worker workers[] = {{"a", "s", 4, first_bytes, BY(4)},
-                                      {"c", "s", 4, second_bytes, BY(4)}};
+    const lh_plan_worker workers[] = {{"a", "s", 4, first_bytes, BY(4), 0, 0},
+                                      {"c", "s", 4, second_bytes, BY(4), 0, 0}};
     lh_plan plan;
     lh_error error;
     char words[100];
@@ -430,8 +548,9 @@ static void a_refusal_says_what_is_offered(void **state) {
 static void a_plan_of_too_many_stages_is_not_kept(void **state) {
     (void)state;
     const lh_planner_options two = {.stages = 2};
-    lh_plan_worker workers[] = {
-        {"a", "s", 4, 5000, BY(4)}, {"c", "s", 4, 5000, BY(4)}, {"z", "s", 4, 5000, BY(4)}};
+    lh_plan_worker workers[] = {{"a", "s", 4, 5000, BY(4), 0, 0},
+                                {"c", "s", 4, 5000, BY(4), 0, 0},
+                                {"z", "s", 4, 5000, BY(4), 0, 0}};
     lh_plan plan = revise(workers, 3, &two);
     assert_int_equal(plan.stage_count, 2);
 }
@@ -447,7 +566,8 @@ static void by_threads_where_one_has_not_measured(void **state) {
     (void)state;
     static const lh_machine_speed lacking[] = {{0, 0}, {0, 6}, {1, 0}};
     for (int i = 0; i < 3; i++) {
-        lh_plan_worker workers[] = {{"a", "s", 2, 1, {1, 6}}, {"b", "s", 4, 1, lacking[i]}};
+        lh_plan_worker workers[] = {{"a", "s", 2, 1, {1, 6}, 0, 0},
+                                    {"b", "s", 4, 1, lacking[i], 0, 0}};
         lh_planner_compare_speeds(workers, 2);
         assert_close(workers[0].speed.prompt_us, 2 * workers[1].speed.prompt_us);
         assert_close(workers[0].speed.token_us, 2 * workers[1].speed.token_us);
@@ -461,7 +581,7 @@ static void close_ones_are_the_same(void **state) {
     const double prompt[] = {1, 2, 1, 2, 1.4}, token[] = {9, 5, 5, 30, 7};
     lh_plan_worker workers[5];
     for (int i = 0; i < 5; i++)
-        workers[i] = (lh_plan_worker){"w", "s", 1, 1, measured[i]};
+        workers[i] = (lh_plan_worker){"w", "s", 1, 1, measured[i], 0, 0};
     lh_planner_compare_speeds(workers, 5);
     for (int i = 0; i < 5; i++) {
         assert_close(workers[i].speed.prompt_us, prompt[i]);
@@ -483,8 +603,8 @@ static void the_order_is_no_matter(void **state) {
         for (uint32_t i = 0; i < 9; i++) {
             random = random * 6364136223846793005u + 1442695040888963407u;
             before[i] = 1 + (double)(random >> 60) / 10;
-            workers[i] =
-                (lh_plan_worker){"w", "s", 1, 1, {before[i], 5 + (double)(random >> 56 & 15)}};
+            workers[i] = (lh_plan_worker){
+                "w", "s", 1, 1, {before[i], 5 + (double)(random >> 56 & 15)}, 0, 0};
             reversed[8 - i] = workers[i];
         }
         lh_planner_compare_speeds(workers, 9);
@@ -502,6 +622,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equal_workers_get_equal_shares),
         cmocka_unit_test(experts_count_whole_for_memory_and_in_part_for_time),
+        cmocka_unit_test(the_first_layers_take_more_of_a_team),
         cmocka_unit_test(shares_are_in_proportion_to_threads),
         cmocka_unit_test(plans_are_compared_by_their_slowest_stage),
         cmocka_unit_test(the_head_counts_little_and_memory_binds),
@@ -521,6 +642,11 @@ int main(void) {
         cmocka_unit_test(without_a_spare_all_is_planned_anew),
         cmocka_unit_test(a_spare_from_afar_does_not_tear_a_site_apart),
         cmocka_unit_test(what_does_not_fit_is_refused),
+        cmocka_unit_test(no_layers_without_room_for_keys_and_values),
+        cmocka_unit_test(less_room_is_better_than_no_plan),
+        cmocka_unit_test(a_worker_without_room_for_a_layer_spoils_nothing),
+        cmocka_unit_test(a_refusal_says_what_keys_and_values_take),
+        cmocka_unit_test(a_spare_needs_the_room_that_the_split_has),
         cmocka_unit_test(a_refusal_says_what_is_offered),
         cmocka_unit_test(a_plan_of_too_many_stages_is_not_kept),
         cmocka_unit_test(by_threads_where_one_has_not_measured),

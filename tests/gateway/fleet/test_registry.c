@@ -114,7 +114,7 @@ static uint32_t put_strangers(lh_registry *registry, uint32_t first, uint32_t co
                               int64_t now_us) {
     uint32_t taken = 0;
     for (uint32_t i = first; i < first + count; i++) {
-        char name[16];
+        char name[24];
         snprintf(name, sizeof name, "stranger-%u", i);
         taken += try_put(registry, name, now_us, NULL) == LH_OK;
     }
@@ -132,16 +132,16 @@ static void those_that_have_served_find_their_place_again(void **state) {
     lh_registry_note_served(registry, "cellar");
     assert_true(lh_registry_expire(registry, 3000, NULL));
     assert_true(lh_registry_expire(registry, 3000, NULL));
-    assert_int_equal(put_strangers(registry, 0, 100, 3000), LH_WORKERS_MAX - 2);
-    assert_int_equal(try_put(registry, "stranger-100", 3000, &error), LH_ERR_LIMIT);
-    assert_string_equal(error.message, "62 workers are registered already, and others that have "
-                                       "served may come back: no room for stranger-100");
+    assert_int_equal(put_strangers(registry, 0, LH_WORKERS_MAX + 36, 3000), LH_WORKERS_MAX - 2);
+    assert_int_equal(try_put(registry, "stranger-5000", 3000, &error), LH_ERR_LIMIT);
+    assert_string_equal(error.message, "1022 workers are registered already, and others that have "
+                                       "served may come back: no room for stranger-5000");
     put(registry, "attic", 2, 3001);
     put(registry, "cellar", 2, 3001);
     assert_int_equal(lh_registry_count(registry), LH_WORKERS_MAX);
-    assert_int_equal(try_put(registry, "stranger-100", 3001, &error), LH_ERR_LIMIT);
+    assert_int_equal(try_put(registry, "stranger-5000", 3001, &error), LH_ERR_LIMIT);
     assert_string_equal(error.message,
-                        "64 workers are registered already: no room for stranger-100");
+                        "1024 workers are registered already: no room for stranger-5000");
     lh_registry_destroy(registry);
 }
 
@@ -154,11 +154,11 @@ static void who_is_late_makes_room(void **state) {
     put(registry, "late", 1, 1);
     put(registry, "later", 1, 2);
     assert_int_equal(put_strangers(registry, 0, LH_WORKERS_MAX - 3, 100), LH_WORKERS_MAX - 3);
-    assert_int_equal(put_strangers(registry, 100, 1, 1500), 0);
-    assert_int_equal(put_strangers(registry, 100, 1, 1501), 1);
+    assert_int_equal(put_strangers(registry, 5000, 1, 1500), 0);
+    assert_int_equal(put_strangers(registry, 5000, 1, 1501), 1);
     assert_null(lh_registry_find(registry, "late"));
-    assert_int_equal(put_strangers(registry, 101, 1, 1501), 0);
-    assert_int_equal(put_strangers(registry, 101, 2, 1502), 1);
+    assert_int_equal(put_strangers(registry, 5001, 1, 1501), 0);
+    assert_int_equal(put_strangers(registry, 5001, 2, 1502), 1);
     assert_null(lh_registry_find(registry, "later"));
     assert_non_null(lh_registry_find(registry, "served"));
     assert_int_equal(lh_registry_count(registry), LH_WORKERS_MAX);
@@ -174,7 +174,8 @@ static void few_places_are_kept(void **state) {
         snprintf(name, sizeof name, "w-%u", i);
         lh_registry_note_served(registry, name);
     }
-    assert_int_equal(put_strangers(registry, 0, 100, 0), LH_WORKERS_MAX - LH_PLACES_KEPT_MAX);
+    assert_int_equal(put_strangers(registry, 0, LH_WORKERS_MAX + 36, 0),
+                     LH_WORKERS_MAX - LH_PLACES_KEPT_MAX);
     put(registry, "w-99", 1, 0);
     assert_int_equal(try_put(registry, "w-0", 0, NULL), LH_ERR_LIMIT);
     lh_registry_destroy(registry);

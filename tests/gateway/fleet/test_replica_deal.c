@@ -25,10 +25,10 @@ static lh_replica_table table_of(const lh_plan_worker *workers, uint32_t count, 
 /* Each holds half of the model. */
 static void chains_are_complete_and_equal(void **state) {
     (void)state;
-    lh_plan_worker workers[] = {{"d", "s", 4, 700, BY(4)},
-                                {"a", "s", 4, 700, BY(4)},
-                                {"c", "s", 4, 700, BY(4)},
-                                {"b", "s", 4, 700, BY(4)}};
+    lh_plan_worker workers[] = {{"d", "s", 4, 700, BY(4), 0, 0},
+                                {"a", "s", 4, 700, BY(4), 0, 0},
+                                {"c", "s", 4, 700, BY(4), 0, 0},
+                                {"b", "s", 4, 700, BY(4), 0, 0}};
     lh_replica_table table = table_of(workers, 4, 2);
     uint32_t of[4];
     assert_int_equal(lh_replica_deal(&table, of), 2);
@@ -38,11 +38,11 @@ static void chains_are_complete_and_equal(void **state) {
 
 static void sites_stay_together(void **state) {
     (void)state;
-    lh_plan_worker workers[] = {{"a", "x", 4, 700, BY(4)},
-                                {"b", "y", 4, 700, BY(4)},
-                                {"c", "x", 4, 700, BY(4)},
-                                {"d", "y", 4, 700, BY(4)},
-                                {"e", "x", 1, 700, BY(1)}};
+    lh_plan_worker workers[] = {{"a", "x", 4, 700, BY(4), 0, 0},
+                                {"b", "y", 4, 700, BY(4), 0, 0},
+                                {"c", "x", 4, 700, BY(4), 0, 0},
+                                {"d", "y", 4, 700, BY(4), 0, 0},
+                                {"e", "x", 1, 700, BY(1), 0, 0}};
     lh_replica_table table = table_of(workers, 5, 2);
     uint32_t of[5];
     assert_int_equal(lh_replica_deal(&table, of), 2);
@@ -52,10 +52,10 @@ static void sites_stay_together(void **state) {
 /* A chain of two sites is better than one that is three times as slow as the other. */
 static void sites_are_torn_apart_where_that_is_better(void **state) {
     (void)state;
-    lh_plan_worker workers[] = {{"a", "x", 8, 1500, BY(8)},
-                                {"b", "x", 8, 1500, BY(8)},
-                                {"c", "x", 8, 1500, BY(8)},
-                                {"d", "y", 8, 1500, BY(8)}};
+    lh_plan_worker workers[] = {{"a", "x", 8, 1500, BY(8), 0, 0},
+                                {"b", "x", 8, 1500, BY(8), 0, 0},
+                                {"c", "x", 8, 1500, BY(8), 0, 0},
+                                {"d", "y", 8, 1500, BY(8), 0, 0}};
     lh_replica_table table = table_of(workers, 4, 2);
     uint32_t of[4];
     assert_int_equal(lh_replica_deal(&table, of), 2);
@@ -65,10 +65,10 @@ static void sites_are_torn_apart_where_that_is_better(void **state) {
 /* With c's help d would be a fifth faster, which is less than what it costs to cross sites. */
 static void a_little_strength_is_not_worth_a_slow_link(void **state) {
     (void)state;
-    lh_plan_worker workers[] = {{"a", "x", 4, 1500, BY(5)},
-                                {"b", "x", 4, 1500, BY(15)},
-                                {"c", "x", 4, 1500, BY(2.2)},
-                                {"d", "y", 4, 1500, BY(10)}};
+    lh_plan_worker workers[] = {{"a", "x", 4, 1500, BY(5), 0, 0},
+                                {"b", "x", 4, 1500, BY(15), 0, 0},
+                                {"c", "x", 4, 1500, BY(2.2), 0, 0},
+                                {"d", "y", 4, 1500, BY(10), 0, 0}};
     lh_replica_table table = table_of(workers, 4, 2);
     uint32_t of[4];
     assert_int_equal(lh_replica_deal(&table, of), 2);
@@ -80,7 +80,8 @@ static void a_little_strength_is_not_worth_a_slow_link(void **state) {
 
 static void slow_machines_make_chains_too(void **state) {
     (void)state;
-    lh_plan_worker workers[] = {{"a", "s", 4, 1500, {4, 24}}, {"b", "s", 4, 1500, {4, 24}}};
+    lh_plan_worker workers[] = {{"a", "s", 4, 1500, {4, 24}, 0, 0},
+                                {"b", "s", 4, 1500, {4, 24}, 0, 0}};
     lh_replica_table table = table_of(workers, 2, 2);
     uint32_t of[2];
     assert_int_equal(lh_replica_deal(&table, of), 2);
@@ -89,8 +90,9 @@ static void slow_machines_make_chains_too(void **state) {
 
 static void no_more_chains_than_can_hold_the_model(void **state) {
     (void)state;
-    lh_plan_worker workers[] = {
-        {"a", "s", 4, 700, BY(4)}, {"b", "s", 4, 700, BY(4)}, {"c", "s", 4, 700, BY(4)}};
+    lh_plan_worker workers[] = {{"a", "s", 4, 700, BY(4), 0, 0},
+                                {"b", "s", 4, 700, BY(4), 0, 0},
+                                {"c", "s", 4, 700, BY(4), 0, 0}};
     lh_replica_table table = table_of(workers, 3, 2);
     uint32_t of[3];
     assert_int_equal(lh_replica_deal(&table, of), 1);
@@ -104,9 +106,9 @@ static void no_more_chains_than_can_hold_the_model(void **state) {
 
 static void a_newcomer_goes_where_it_is_needed(void **state) {
     (void)state;
-    lh_plan_worker workers[] = {{"a", "s", 4, 700, BY(4)}, {"b", "s", 4, 700, BY(4)},
-                                {"c", "s", 2, 700, BY(2)}, {"d", "s", 4, 700, BY(4)},
-                                {"e", "s", 4, 700, BY(4)}, {"f", "t", 4, 700, BY(4)}};
+    lh_plan_worker workers[] = {{"a", "s", 4, 700, BY(4), 0, 0}, {"b", "s", 4, 700, BY(4), 0, 0},
+                                {"c", "s", 2, 700, BY(2), 0, 0}, {"d", "s", 4, 700, BY(4), 0, 0},
+                                {"e", "s", 4, 700, BY(4), 0, 0}, {"f", "t", 4, 700, BY(4), 0, 0}};
     lh_replica_table table = table_of(workers, 3, 2);
     uint32_t of[6] = {0, 0, NONE, NONE, NONE, NONE};
     assert_int_equal(lh_replica_of_newcomer(&table, of, 2), 1); /* begins the second chain */
@@ -126,11 +128,11 @@ static void a_newcomer_goes_where_it_is_needed(void **state) {
 /* By what they can do, not by how many they are. */
 static void a_newcomer_goes_to_the_weakest_chain(void **state) {
     (void)state;
-    lh_plan_worker workers[] = {{"a", "s", 8, 1500, BY(8)},
-                                {"b", "s", 3, 700, BY(3)},
-                                {"c", "s", 3, 700, BY(3)},
-                                {"d", "s", 3, 700, BY(3)},
-                                {"e", "s", 4, 700, BY(4)}};
+    lh_plan_worker workers[] = {{"a", "s", 8, 1500, BY(8), 0, 0},
+                                {"b", "s", 3, 700, BY(3), 0, 0},
+                                {"c", "s", 3, 700, BY(3), 0, 0},
+                                {"d", "s", 3, 700, BY(3), 0, 0},
+                                {"e", "s", 4, 700, BY(4), 0, 0}};
     lh_replica_table table = table_of(workers, 5, 2);
     const uint32_t alone_first[] = {0, 1, 1, 1, NONE}, alone_second[] = {1, 0, 0, 0, NONE};
     assert_int_equal(lh_replica_of_newcomer(&table, alone_first, 4), 0);
@@ -140,11 +142,11 @@ static void a_newcomer_goes_to_the_weakest_chain(void **state) {
 /* Where no chain is weaker than another, to the one that has its site and the first has not. */
 static void of_equal_chains_the_one_of_its_site_gets_it(void **state) {
     (void)state;
-    lh_plan_worker workers[] = {{"a", "x", 4, 700, BY(4)},
-                                {"b", "x", 4, 700, BY(4)},
-                                {"c", "y", 4, 700, BY(4)},
-                                {"d", "y", 4, 700, BY(4)},
-                                {"e", "y", 4, 700, BY(4)}};
+    lh_plan_worker workers[] = {{"a", "x", 4, 700, BY(4), 0, 0},
+                                {"b", "x", 4, 700, BY(4), 0, 0},
+                                {"c", "y", 4, 700, BY(4), 0, 0},
+                                {"d", "y", 4, 700, BY(4), 0, 0},
+                                {"e", "y", 4, 700, BY(4), 0, 0}};
     lh_replica_table table = table_of(workers, 5, 2);
     const uint32_t apart[] = {0, 0, 1, 1, NONE}, mixed[] = {0, 1, 0, 1, NONE};
     assert_int_equal(lh_replica_of_newcomer(&table, apart, 4), 1);
@@ -165,10 +167,10 @@ static void of_equal_chains_the_one_of_its_site_gets_it(void **state) {
 /* The first chain that is incomplete gathers workers until it is whole. */
 static void incomplete_chains_gather_one_after_the_other(void **state) {
     (void)state;
-    lh_plan_worker workers[] = {{"a", "s", 4, 1500, BY(4)},
-                                {"b", "s", 4, 500, BY(4)},
-                                {"c", "s", 4, 600, BY(4)},
-                                {"d", "s", 4, 500, BY(4)}};
+    lh_plan_worker workers[] = {{"a", "s", 4, 1500, BY(4), 0, 0},
+                                {"b", "s", 4, 500, BY(4), 0, 0},
+                                {"c", "s", 4, 600, BY(4), 0, 0},
+                                {"d", "s", 4, 500, BY(4), 0, 0}};
     lh_replica_table table = table_of(workers, 4, 3);
     const uint32_t of[] = {0, 1, 2, NONE}, torn[] = {2, 0, 1, NONE};
     assert_int_equal(lh_replica_of_newcomer(&table, of, 3), 1);
@@ -179,11 +181,11 @@ static void incomplete_chains_gather_one_after_the_other(void **state) {
 
 static void a_torn_chain_is_mended_from_one_that_can_spare(void **state) {
     (void)state;
-    lh_plan_worker workers[] = {{"a", "s", 4, 700, BY(4)},
-                                {"b", "s", 4, 700, BY(4)},
-                                {"c", "s", 4, 700, BY(4)},
-                                {"d", "s", 2, 700, BY(2)},
-                                {"e", "s", 4, 700, BY(4)}};
+    lh_plan_worker workers[] = {{"a", "s", 4, 700, BY(4), 0, 0},
+                                {"b", "s", 4, 700, BY(4), 0, 0},
+                                {"c", "s", 4, 700, BY(4), 0, 0},
+                                {"d", "s", 2, 700, BY(2), 0, 0},
+                                {"e", "s", 4, 700, BY(4), 0, 0}};
     lh_replica_table table = table_of(workers, 5, 2);
     uint32_t of[5] = {0, 0, 1, 1, 1}, worker, replica;
     assert_false(lh_replica_mend(&table, of, &worker, &replica)); /* nothing is torn */
@@ -197,10 +199,10 @@ static void a_torn_chain_is_mended_from_one_that_can_spare(void **state) {
 /* Two that are torn make one that is whole, and not the other way around the next time. */
 static void torn_chains_are_joined(void **state) {
     (void)state;
-    lh_plan_worker workers[] = {{"a", "s", 4, 700, BY(4)},
-                                {"b", "s", 4, 700, BY(4)},
-                                {"c", "s", 4, 700, BY(4)},
-                                {"d", "s", 4, 700, BY(4)}};
+    lh_plan_worker workers[] = {{"a", "s", 4, 700, BY(4), 0, 0},
+                                {"b", "s", 4, 700, BY(4), 0, 0},
+                                {"c", "s", 4, 700, BY(4), 0, 0},
+                                {"d", "s", 4, 700, BY(4), 0, 0}};
     lh_replica_table table = table_of(workers, 4, 2);
     uint32_t of[4] = {0, NONE, 1, NONE}, worker, replica;
     assert_true(lh_replica_mend(&table, of, &worker, &replica));
@@ -211,14 +213,14 @@ static void torn_chains_are_joined(void **state) {
 
 static void torn_chains_that_are_too_small_together_stay(void **state) {
     (void)state;
-    lh_plan_worker workers[] = {{"a", "s", 4, 500, BY(4)}, {"b", "s", 4, 500, BY(4)}};
+    lh_plan_worker workers[] = {{"a", "s", 4, 500, BY(4), 0, 0}, {"b", "s", 4, 500, BY(4), 0, 0}};
     lh_replica_table table = table_of(workers, 2, 2);
     uint32_t of[2] = {0, 1}, worker, replica;
     assert_false(lh_replica_mend(&table, of, &worker, &replica));
-    lh_plan_worker others[] = {{"a", "s", 4, 500, BY(4)},
-                               {"b", "s", 4, 500, BY(4)},
-                               {"c", "s", 4, 500, BY(4)},
-                               {"d", "s", 4, 500, BY(4)}};
+    lh_plan_worker others[] = {{"a", "s", 4, 500, BY(4), 0, 0},
+                               {"b", "s", 4, 500, BY(4), 0, 0},
+                               {"c", "s", 4, 500, BY(4), 0, 0},
+                               {"d", "s", 4, 500, BY(4), 0, 0}};
     uint32_t half_gone[4] = {0, NONE, 1, NONE};
     table = table_of(others, 4, 2);
     assert_false(lh_replica_mend(&table, half_gone, &worker, &replica));
@@ -227,11 +229,11 @@ static void torn_chains_that_are_too_small_together_stay(void **state) {
 /* Those of a chain that is torn as well do nothing where they are. */
 static void a_torn_chain_gives_before_a_whole_one(void **state) {
     (void)state;
-    lh_plan_worker workers[] = {{"a", "s", 4, 700, BY(4)},
-                                {"b", "s", 4, 700, BY(4)},
-                                {"c", "s", 4, 700, BY(4)},
-                                {"d", "s", 4, 700, BY(4)},
-                                {"e", "s", 4, 700, BY(4)}};
+    lh_plan_worker workers[] = {{"a", "s", 4, 700, BY(4), 0, 0},
+                                {"b", "s", 4, 700, BY(4), 0, 0},
+                                {"c", "s", 4, 700, BY(4), 0, 0},
+                                {"d", "s", 4, 700, BY(4), 0, 0},
+                                {"e", "s", 4, 700, BY(4), 0, 0}};
     lh_replica_table table = table_of(workers, 5, 3);
     uint32_t of[5] = {0, 1, 1, 1, 2}, worker, replica;
     assert_true(lh_replica_mend(&table, of, &worker, &replica));
@@ -240,7 +242,7 @@ static void a_torn_chain_gives_before_a_whole_one(void **state) {
 
 static void a_chain_without_workers_is_not_mended(void **state) {
     (void)state;
-    lh_plan_worker workers[] = {{"a", "s", 4, 1500, BY(4)}, {"b", "s", 4, 1500, BY(4)}};
+    lh_plan_worker workers[] = {{"a", "s", 4, 1500, BY(4), 0, 0}, {"b", "s", 4, 1500, BY(4), 0, 0}};
     lh_replica_table table = table_of(workers, 2, 2);
     uint32_t of[2] = {0, 0}, worker, replica;
     assert_false(lh_replica_mend(&table, of, &worker, &replica));
@@ -251,7 +253,7 @@ static void the_larger_chain_gives(void **state) {
     (void)state;
     lh_plan_worker workers[8];
     for (uint32_t i = 0; i < 8; i++)
-        workers[i] = (lh_plan_worker){"w", "s", 4, 700, BY(4)};
+        workers[i] = (lh_plan_worker){"w", "s", 4, 700, BY(4), 0, 0};
     workers[1].speed.prompt_us = 9; /* the slowest of the smaller one */
     workers[6].speed.prompt_us = 1;
     lh_replica_table table = table_of(workers, 8, 3);

@@ -12,11 +12,13 @@
 #include "tests/support/failing_malloc.h"
 
 #include <stdio.h>
+#include <string.h>
 
 typedef struct bench {
     lh_fleet_options options;
     lh_handover handover;
     lh_link_avoidance avoidance;
+    lh_live_planner planner;
     lh_hop_trial_report first_trial;
     lh_registry *registry;
     lh_worker_report c;
@@ -47,10 +49,11 @@ static void destroy(bench *b) {
 
 static void assert_role(const bench *b, const char *worker, int64_t ms, lh_worker_role expected,
                         const char *expected_reason) {
-    const lh_handover_view view = {&b->chain, b->registry, &b->avoidance, &b->first_trial, 0};
+    const lh_handover_view view = {&b->chain,       b->registry, &b->avoidance,
+                                   &b->first_trial, 0,           &b->planner};
     char reason[LH_ERROR_MESSAGE_BYTES];
-    lh_worker_role role = lh_worker_role_of(&b->handover, &view,
-                                            lh_registry_find(b->registry, worker), ms * MS, reason);
+    lh_role_inquiry roles = lh_role_inquiry_begin(&b->handover, &view, ms * MS);
+    lh_worker_role role = lh_worker_role_of(&roles, lh_registry_find(b->registry, worker), reason);
     assert_string_equal(lh_worker_role_name(role), lh_worker_role_name(expected));
     assert_string_equal(reason, expected_reason);
 }
@@ -62,15 +65,32 @@ static void each_has_a_place_or_none(void **state) {
     assert_role(&b, "a", 6000, LH_ROLE_STAGE, "");
     assert_role(&b, "c", 6001, LH_ROLE_SPARE,
                 "it has just come: the chain may change for it in 9 s");
-    const lh_handover_view view = {&b.chain, b.registry, &b.avoidance, &b.first_trial, 1};
+    const lh_handover_view view = {&b.chain,       b.registry, &b.avoidance,
+                                   &b.first_trial, 1,          &b.planner};
     lh_worker_report leaver = report_of("b");
     leaver.leaving = true;
     register_report(b.registry, &leaver, 0);
     b.options.planner.stages = 2;
-    lh_handover_review(&b.handover, &view, 15000 * MS);
+    lh_handover_review(&b.handover, &view, 9, 15000 * MS);
     assert_role(&b, "c", 15000, LH_ROLE_NEXT, "");
     lh_chain_drop(&b.chain);
     assert_role(&b, "a", 15000, LH_ROLE_WAITING, "");
+    destroy(&b);
+}
+
+/* Of the present team and of the next one. */
+static void followers_have_a_place_too(void **state) {
+    (void)state;
+    bench b;
+    create(&b);
+    lh_chain_team team = {.follower_count = 1, .weights = {1, 1}};
+    strcpy(team.followers[0].name, "c");
+    b.chain.stages[1].team = team;
+    assert_role(&b, "c", 6000, LH_ROLE_STAGE, "");
+    b.handover.cause = LH_HANDOVER_BETTER;
+    b.handover.chain = b.chain;
+    b.chain.stages[1].team.follower_count = 0;
+    assert_role(&b, "c", 6000, LH_ROLE_NEXT, "");
     destroy(&b);
 }
 
@@ -115,6 +135,7 @@ static void a_spare_is_told_what_would_make_it_used(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_has_a_place_or_none),
+        cmocka_unit_test(followers_have_a_place_too),
         cmocka_unit_test(what_bars_a_spare_is_said_first),
         cmocka_unit_test(a_spare_is_told_what_would_make_it_used),
     };

@@ -1,4 +1,4 @@
-/* Exchanges over a real socket: how a handler that waits is asked again. */
+/* Exchanges over a real socket: how a handler that waits is asked again; a server that ends. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,6 +10,8 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +19,7 @@
 #include <unistd.h>
 
 #define PAUSE_US 100000
+#define ENDINGS  300
 
 /* On the server's thread, but read when the answer has come. */
 typedef struct log {
@@ -73,6 +76,11 @@ static void on_done(void *state, const lh_http_request *request, const lh_http_o
     (void)state, (void)request, (void)outcome;
 }
 
+typedef struct knocking {
+    uint16_t port;
+    atomic_bool stop;
+} knocking;
+
 /* own_port: from which it is asked. */
 static size_t ask(uint16_t port, char *answer, size_t capacity, uint16_t *own_port) {
     static const char request[] = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
@@ -120,9 +128,43 @@ static void a_wake_that_came_early_counts_once(void **state) {
     assert_true(l.asked_again_us >= l.due_us);
 }
 
+/* Connects and leaves, until it is told to stop. */
+static void *come_and_go(void *context) {
+    const knocking *k = context;
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_port = htons(k->port),
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    while (!atomic_load(&k->stop)) {
+        int fd = socket(AF_INET, SOCK_STREAM, 0);
+        connect(fd, (struct sockaddr *)&address, sizeof address); /* nobody may listen any more */
+        close(fd);
+    }
+    return NULL;
+}
+
+static void ends_while_clients_come_and_go(void **state) {
+    (void)state;
+    const lh_http_handler handler = {0}; /* nobody asks for anything */
+    lh_http_config config = lh_http_config_default();
+    config.listen = "127.0.0.1:0";
+    for (int i = 0; i < ENDINGS; i++) {
+        lh_http_server *server;
+        lh_error error;
+        pthread_t thread;
+        assert_int_equal(lh_http_server_create(&config, &handler, &server, &error), LH_OK);
+        knocking k = {.port = lh_http_server_port(server)};
+        assert_int_equal(pthread_create(&thread, NULL, come_and_go, &k), 0);
+        usleep(1000);
+        lh_http_server_destroy(server);
+        atomic_store(&k.stop, true);
+        pthread_join(thread, NULL);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_wake_that_came_early_counts_once),
+        cmocka_unit_test(ends_while_clients_come_and_go),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -48,6 +48,13 @@ static const struct {
      NULL},
     {"{'response_format':{'type':'structural_tag','structures':[],'triggers':[]}}",
      LH_CONSTRAINT_TAGS, "{'type':'structural_tag','structures':[],'triggers':[]}", NULL},
+    {"{'structural_tag':{'format':{'type':'triggered_tags','triggers':['<'],'tags':[{'begin':'<a>',"
+     "'content':{'type':'json_schema','json_schema':{'d':4}},'end':'</a>'}]}}}",
+     LH_CONSTRAINT_TAGS,
+     "{'structures':[{'begin':'<a>','schema':{'d':4},'end':'</a>'}],'triggers':['<']}", NULL},
+    {"{'structured_outputs':{'structural_tag':'{\\'format\\':{\\'type\\':\\'triggered_tags\\',"
+     "\\'triggers\\':[],\\'tags\\':[]}}'}}",
+     LH_CONSTRAINT_TAGS, "{'structures':[],'triggers':[]}", NULL},
     {"{'guided_json':{'b':2}}", LH_CONSTRAINT_SCHEMA, "{'b':2}", NULL},
     {"{'guided_json':'{\\'b\\':2}'}", LH_CONSTRAINT_SCHEMA, "{'b':2}", NULL},
     {"{'guided_regex':'a+'}", LH_CONSTRAINT_REGEX, "'a+'", NULL},
@@ -75,6 +82,14 @@ static const struct {
      "response_format.json_schema.schema", "invalid_type"},
     {"{'response_format':{'type':'json_schema','json_schema':{'name':'a','strict':1}}}", ERROR,
      "response_format.json_schema.strict", "invalid_type"},
+    {"{'response_format':{'type':'structural_tag','format':{'type':'const_string','value':'a'}}}",
+     ERROR, "response_format.format", "unsupported_value"},
+    {"{'structural_tag':{'format':{'type':'triggered_tags','triggers':['<'],'tags':[{'begin':'<a>',"
+     "'content':{'type':'any_text'},'end':'</a>'}]}}}",
+     ERROR, "structural_tag", "unsupported_value"},
+    {"{'structural_tag':{'format':{'type':'triggered_tags','triggers':['<'],'tags':[],"
+     "'at_least_one':true}}}",
+     ERROR, "structural_tag", "unsupported_value"},
     {"{'guided_json':'{'}", ERROR, "guided_json", "invalid_value"},
     {"{'guided_json':[]}", ERROR, "guided_json", "invalid_type"},
     {"{'guided_regex':1}", ERROR, "guided_regex", "invalid_type"},

@@ -32,6 +32,7 @@ static void finds_routes(void **state) {
         {"GET", "/livez", 0, LH_OPENAI_GET_LIFE},
         {"GET", "/version", 0, LH_OPENAI_GET_VERSION},
         {"GET", "/fleet", 0, LH_OPENAI_GET_FLEET},
+        {"GET", "/fleet/map", 0, LH_OPENAI_GET_FLEET_MAP},
         {"OPTIONS", "/fleet", 0, LH_OPENAI_TELL_METHODS},
         {"OPTIONS", "*", 0, LH_OPENAI_TELL_METHODS},
         {"GET", "/v1/health", 404, 0},

@@ -4,6 +4,7 @@
 
 #include "gateway/plan/machine_subsets.h"
 #include "tests/gateway/support/random_map.h"
+#include "tests/gateway/support/short_memory.h"
 #include "tests/support/failing_malloc.h"
 #include "tests/support/gguf_writer.h"
 
@@ -115,6 +116,7 @@ static void judge_layout(const lh_fleet_map *map, const lh_aim *aim, const lh_la
     lh_cost_chain *chain = malloc(sizeof *chain);
     assert_non_null(chain);
     assert_true(lh_layout_is_sound(&plan->layout, map));
+    assert_true(lh_layout_kv_pages(map, &plan->layout) >= plan->kv.pages);
     lh_layout_costs(&plan->layout, map, aim->wire, chain);
     assert_int_equal(lh_cost_chain_check(chain, NULL), LH_OK);
     lh_cost_step step = lh_aim_step(&plan->size, chain);
@@ -153,6 +155,38 @@ static void nothing_is_better_with_few_machines(void **state) {
     print_message("%u fleets, %u planned, %u of them known to the end\n", count, planned, known);
     assert_true(planned > count / 2);
     assert_true(known > count * 8 / 10);
+}
+
+/* With the room that the plan has; with more there is none at all. */
+static void nothing_is_better_with_room_for_keys_and_values(void **state) {
+    uint64_t seed = 71;
+    uint32_t count = fleets(40), planned = 0, lowered = 0;
+    (void)state;
+    for (uint32_t i = 0; i < count; i++) {
+        lh_fleet_map map;
+        lh_layout_plan plan;
+        bool is_known;
+        random_map_make(&seed, 7, 5, 16, &map);
+        random_map_bound_kv(&seed, &map);
+        const lh_kv_need wanted = map.model.kv;
+        const lh_aim aim = random_aim(&seed);
+        if (lh_layout_search(&map, &aim, &plan, NULL) == LH_OK) {
+            planned++;
+            judge_layout(&map, &aim, &plan);
+            map.model.kv = plan.kv;
+            assert_true(find_better(&map, &aim, plan.value, &is_known) >= plan.value * (1 - CLOSE));
+            if (plan.kv.pages < wanted.pages) {
+                lowered++;
+                map.model.kv = wanted;
+                while (map.model.kv.pages / 2 > plan.kv.pages)
+                    lh_kv_need_lower(&map.model.kv);
+                assert_true(isinf(find_better(&map, &aim, INFINITY, &is_known)));
+            }
+        }
+        random_map_reset(&map);
+    }
+    print_message("%u fleets, %u planned, %u of them with less room\n", count, planned, lowered);
+    assert_true(planned > count / 2 && lowered > 0);
 }
 
 /* The exact search may take more machines than the planner gives it. */
@@ -399,6 +433,40 @@ static void pins_are_kept_among_many(void **state) {
     assert_true(planned > fleets(20) / 2);
 }
 
+/* It finds what fits where the search does, or nearly always, and is seldom much worse. */
+static void a_plan_made_at_once_is_sound(void **state) {
+    uint64_t seed = 41;
+    uint32_t planned = 0, refused = 0, near = 0;
+    (void)state;
+    for (uint32_t i = 0; i < fleets(60); i++) {
+        lh_fleet_map map;
+        lh_layout_plan plan, quick;
+        random_map_make(&seed, i % 4 == 0 ? 40 : 10, i % 8 == 0 ? 12 : 6, 24, &map);
+        const lh_aim aim = random_aim(&seed);
+        if (lh_layout_search(&map, &aim, &plan, NULL) == LH_OK) {
+            planned++;
+            lh_status status = lh_layout_search_quickly(&map, &aim, &quick, NULL);
+            refused += status == LH_ERR_LIMIT;
+            assert_true(status == LH_OK || status == LH_ERR_LIMIT);
+            if (status == LH_OK) {
+                judge_layout(&map, &aim, &quick);
+                near += quick.value <= plan.value * 1.1;
+                assert_false(quick.is_exact);
+            }
+        }
+        random_map_reset(&map);
+    }
+    print_message("%u planned, at once: %u refused, %u within a tenth\n", planned, refused, near);
+    assert_true(planned > fleets(60) / 2);
+    assert_true(refused <= planned / 20);
+    assert_true(near >= planned * 8 / 10);
+}
+
+static lh_status search_for_a_token(const void *map, lh_error *error) {
+    lh_layout_plan plan;
+    return lh_layout_search(map, &token_aim, &plan, error);
+}
+
 /* For few machines and for many. */
 static void without_memory_of_its_own_it_says_so(void **state) {
     static const uint32_t machines[] = {4, 14};
@@ -413,15 +481,7 @@ static void without_memory_of_its_own_it_says_so(void **state) {
                 lh_layout_search(&map, &token_aim, &plan, NULL) != LH_OK)
                 random_map_reset(&map);
         } while (!map.machines);
-        for (size_t n = 1;; n++) {
-            lh_error error = {0};
-            failing_malloc_arm(n);
-            lh_status status = lh_layout_search(&map, &token_aim, &plan, &error);
-            if (!failing_malloc_disarm())
-                break;
-            assert_int_equal(status, LH_ERR_NO_MEMORY);
-            assert_true(error.message[0] != 0);
-        }
+        assert_true(short_memory_try(search_for_a_token, &map) > 2);
         random_map_reset(&map);
     }
 }
@@ -429,6 +489,7 @@ static void without_memory_of_its_own_it_says_so(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_is_better_with_few_machines),
+        cmocka_unit_test(nothing_is_better_with_room_for_keys_and_values),
         cmocka_unit_test(twelve_machines_are_near_the_best),
         cmocka_unit_test(many_machines_are_planned_soon),
         cmocka_unit_test(the_order_of_the_file_changes_nothing),
@@ -437,6 +498,7 @@ int main(void) {
         cmocka_unit_test(a_pin_is_kept),
         cmocka_unit_test(without_memory_there_is_no_plan),
         cmocka_unit_test(pins_are_kept_among_many),
+        cmocka_unit_test(a_plan_made_at_once_is_sound),
         cmocka_unit_test(without_memory_of_its_own_it_says_so),
     };
     cmocka_set_test_filter(getenv("LONGHAUL_TEST_ONLY")); /* for many fleets: one test */

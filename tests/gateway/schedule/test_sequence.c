@@ -197,7 +197,7 @@ static void what_cannot_be_is_refused(void **state) {
     request.stop_token_count = LH_SEQUENCE_STOP_TOKENS_MAX + 1;
     assert_int_equal(lh_sequence_create(&request, 1, 100, &s, &error), LH_ERR_LIMIT);
     request = plain_request();
-    request.sampling.bias_count = LH_STEP_BIASES_MAX;
+    request.sampling.bias_count = LH_TOKEN_BIASES_MAX;
     assert_int_equal(lh_sequence_create(&request, 1, 100, &s, &error), LH_ERR_LIMIT);
     request = plain_request();
     request.sampling.top_logprobs = LH_TOP_LOGPROBS_MAX + 1;
@@ -207,7 +207,7 @@ static void what_cannot_be_is_refused(void **state) {
 static void what_just_fits_is_taken(void **state) {
     (void)state;
     uint32_t many_stops[LH_SEQUENCE_STOP_TOKENS_MAX];
-    static lh_token_bias many_biases[LH_STEP_BIASES_MAX];
+    static lh_token_bias many_biases[LH_TOKEN_BIASES_MAX];
     for (uint32_t i = 0; i < LH_SEQUENCE_STOP_TOKENS_MAX; i++)
         many_stops[i] = i;
     lh_sequence_request request = plain_request();
@@ -216,7 +216,7 @@ static void what_just_fits_is_taken(void **state) {
     request.stop_token_count = LH_SEQUENCE_STOP_TOKENS_MAX;
     request.min_tokens = 1;
     request.sampling.biases = many_biases;
-    request.sampling.bias_count = LH_STEP_BIASES_MAX - LH_SEQUENCE_STOP_TOKENS_MAX;
+    request.sampling.bias_count = LH_TOKEN_BIASES_MAX - LH_SEQUENCE_STOP_TOKENS_MAX;
     request.sampling.top_logprobs = LH_TOP_LOGPROBS_MAX;
     lh_sequence *s;
     assert_int_equal(lh_sequence_create(&request, 1, 5, &s, NULL), LH_OK);
@@ -226,7 +226,7 @@ static void what_just_fits_is_taken(void **state) {
     lh_sequence_destroy(s);
     request = plain_request();
     request.sampling.frequency_penalty = 1;
-    request.max_tokens = LH_STEP_COUNTS_MAX - 4;
+    request.max_tokens = LH_TOKEN_COUNTS_MAX - 4;
     assert_int_equal(lh_sequence_create(&request, 1, UINT32_MAX, &s, NULL), LH_OK);
     lh_sequence_destroy(s);
     request.max_tokens++;

@@ -46,6 +46,11 @@ static void make_machine(uint64_t *seed, const lh_fleet_map *map, uint32_t index
     snprintf(machine->name, sizeof machine->name, "m%u", index);
     lh_map_machine_set_speed(machine,
                              &(lh_machine_speed){token_us / between(seed, 2, 12), token_us});
+    /* Drawing takes more than the head's matrix alone; every other machine has measured it. */
+    if (index % 2 == 1) {
+        machine->draw_us = 1.2 * token_us * (double)model->head_bytes / 1048576;
+        machine->draw_more_us = machine->draw_us / 3;
+    }
 }
 
 static void make_links(uint64_t *seed, lh_fleet_map *map) {
@@ -102,6 +107,14 @@ void random_map_shuffle(uint64_t *seed, const lh_fleet_map *map, lh_fleet_map *s
     for (uint32_t m = 0; m < map->machine_count; m++) {
         shuffled->machines[m] = map->machines[machines[m]];
         shuffled->machines[m].site = place[shuffled->machines[m].site];
+    }
+}
+
+void random_map_bound_kv(uint64_t *seed, lh_fleet_map *map) {
+    map->model.kv = (lh_kv_need){.position_bytes = 1000, .heads = 4, .pages = 1 + below(seed, 40)};
+    for (uint32_t m = 0; m < map->machine_count; m += 2) {
+        uint32_t layers = below(seed, map->model.layers + 1);
+        map->machines[m].kv_bytes = 1 + lh_kv_need_layer_bytes(&map->model.kv) * layers;
     }
 }
 

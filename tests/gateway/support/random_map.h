@@ -10,4 +10,7 @@ void random_map_make(uint64_t *seed, uint32_t machines_max, uint32_t sites_max, 
                      lh_fleet_map *map);
 /* The same fleet in another order of machines and sites, and with other indices; its names stay. */
 void random_map_shuffle(uint64_t *seed, const lh_fleet_map *map, lh_fleet_map *shuffled);
+/* Every other machine has room for keys and values in a part of the layers alone, or, one of them,
+ * in none. */
+void random_map_bound_kv(uint64_t *seed, lh_fleet_map *map);
 void random_map_reset(lh_fleet_map *map);

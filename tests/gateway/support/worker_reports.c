@@ -9,14 +9,14 @@
 
 static uint64_t layer_bytes[] = {100, 100, 100, 100};
 const lh_model_profile four_layers = {
-    .layers = 4, .context = 64, .width = 576, .layer_bytes = layer_bytes};
+    .layers = 4, .context = 64, .width = 576, .gather_row_bytes = 7000, .layer_bytes = layer_bytes};
 
 lh_fleet_options fleet_of_four_layers(uint32_t workers_expected) {
     return (lh_fleet_options){.model = &four_layers,
                               .chain_name = "main",
                               .model_digest = "ours",
                               .kv_type = "f32",
-                              .origin = {"home", true},
+                              .origin = {.site = "home", .has_tls = true},
                               .workers_expected = workers_expected,
                               .context = 64,
                               .rows_max = 16,

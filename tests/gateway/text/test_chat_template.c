@@ -279,6 +279,9 @@ static void an_answer_goes_on_where_the_last_message_ends(void **state) {
     said.count = 2;
     expect_text(chat_template, &said, "Count;One, two");
     lh_chat_template_destroy(chat_template);
+    chat_template = parse_text("One, two; {{ messages[1].content }};One, tw");
+    expect_text(chat_template, &said, "One, two;  One, two ");
+    lh_chat_template_destroy(chat_template);
 }
 
 static void arguments_are_variables_the_request_first(void **state) {
@@ -338,14 +341,15 @@ static void survives_no_memory(void **state) {
     (void)state;
     size_t length;
     char *source = read_own_template("smollm2", &length);
-    lh_chat_message message = {.role = "user", .content = "Hello", .content_length = 5};
+    const lh_chat_message message = {.role = "assistant", .content = "Hello", .content_length = 5};
+    const lh_chat_conversation said = {.messages = &message, .count = 1, .goes_on = true};
     for (size_t n = 1;; n++) {
         lh_chat_template *chat_template = NULL;
         lh_text_buffer text = {0};
         failing_malloc_arm(n);
         lh_status status = lh_chat_template_parse(source, length, &chat_template, NULL);
         if (!status)
-            status = render_text(chat_template, "<s>", "</s>", &message, 1, &text, NULL);
+            status = lh_chat_template_render_text(chat_template, "<s>", "</s>", &said, &text, NULL);
         bool failed = failing_malloc_disarm();
         lh_text_buffer_reset(&text);
         lh_chat_template_destroy(chat_template);
@@ -375,6 +379,36 @@ static void many_messages_take_linear_time(void **state) {
     lh_chat_template_destroy(chat_template);
 }
 
+/* An answer that the template leaves out, nearly as in a question of three times its length. */
+static void go_on(void *context, size_t length) {
+    char *question = malloc(3 * length), *answer = malloc(length);
+    memset(question, 'a', 3 * length);
+    memset(answer, 'a', length);
+    answer[0] = answer[length - 1] = 'b';
+    const lh_chat_message messages[] = {
+        {.role = "user", .content = question, .content_length = 3 * length},
+        {.role = "assistant", .content = answer, .content_length = length}};
+    lh_text_buffer text = {0};
+    lh_error error;
+    for (int turn = 0; turn < 2; turn++) {
+        const lh_chat_conversation said = {.messages = messages, .count = 2, .goes_on = true};
+        assert_int_equal(lh_chat_template_render_text(context, "", "", &said, &text, &error),
+                         LH_ERR_INVALID);
+        assert_non_null(strstr(error.message, "left out by the chat template"));
+        answer[turn ? length - 1 : 0] = 'a';
+    }
+    lh_text_buffer_reset(&text);
+    free(question);
+    free(answer);
+}
+
+static void what_goes_on_is_found_in_linear_time(void **state) {
+    (void)state;
+    lh_chat_template *chat_template = parse_text("{{ messages[0].content }}");
+    assert_true(growth_of("a long answer", go_on, chat_template, 32768) < GROWTH_LINEAR_MAX);
+    lh_chat_template_destroy(chat_template);
+}
+
 int main(void) {
     json_error_t error;
     vectors =
@@ -393,6 +427,7 @@ int main(void) {
         cmocka_unit_test(checks_the_call),
         cmocka_unit_test(survives_no_memory),
         cmocka_unit_test(many_messages_take_linear_time),
+        cmocka_unit_test(what_goes_on_is_found_in_linear_time),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     json_decref(vectors);

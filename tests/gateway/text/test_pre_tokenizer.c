@@ -227,6 +227,7 @@ static void deepseek_v3(void **state) {
         "f|(x|):\n|\treturn",
     };
     EXPECT_ALL("deepseek-v3", words);
+    EXPECT_ALL("hunyuan-dense", words);
 }
 
 static void deepseek_coder(void **state) {
@@ -257,6 +258,46 @@ static void seed_coder(void **state) {
     EXPECT_ALL("seed-coder", words);
 }
 
+/* As gpt-4o, but Han stands alone, and a slash does not go with the line end before it. */
+static void kimi(void **state) {
+    (void)state;
+    static const char *const words[] = {
+        "it's| we'll| IT'S",
+        "in| |202|4|,| |123|45|abc|678",
+        "HTMLParser| camel|Case| ABC",
+        "\u4E2D\u6587|abc| |\u4E2D\u6587| def\u3042|A|\u4E2D",
+        "a\u3042|B|\u4E2D|b| \u3042|BC| Bc\u3042",
+        "x|!\n|/a",
+        "e\u0301|A| \u0301|A",
+    };
+    EXPECT_ALL("kimi-k2", words);
+}
+
+static void bailing(void **state) {
+    (void)state;
+    static const char *const words[] = {
+        "it|'s| IT|'S| we|'ll",
+        "in| |2|0|2|4|,| |1|2",
+        "x|!\n|/a",
+        "a|\n\n|b| \n \n|c",
+    };
+    EXPECT_ALL("bailingmoe", words);
+    EXPECT_ALL("bailingmoe2", words);
+}
+
+/* Words go together. */
+static void exaone_moe(void **state) {
+    (void)state;
+    static const char *const words[] = {
+        "the tide is high|,| the boat| | |2|0|2|4",
+        "it|'s| high",
+        "a|\n\n|b",
+        "x|!\n|\n|y",
+        "e\u0301 a| | b",
+    };
+    EXPECT_ALL("exaone-moe", words);
+}
+
 /* Letters of Unicode 15 and 16 are letters, whatever PCRE2 was built with: U+1E4D0 Nag Mundari
  * (15.0), U+105C0 Todhri (16.0); U+1E4F0 is a digit (15.0). */
 static void newer_scripts_are_words(void **state) {
@@ -269,11 +310,11 @@ static void newer_scripts_are_words(void **state) {
 /* A word longer than the matcher's own stack of backtracking points. */
 static void words_may_be_long(void **state) {
     (void)state;
-    static const char *const names[] = {"gpt-2", "smollm", "llama-bpe",
-                                        "qwen2", "tekken", "seed-coder"};
+    static const char *const names[] = {"gpt-2",  "smollm",     "llama-bpe", "qwen2",
+                                        "tekken", "seed-coder", "kimi-k2",   "bailingmoe"};
     size_t length = 300000;
     char *text = malloc(length);
-    for (size_t i = 0; i < 6; i++) {
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         lh_pre_tokenizer *pre = create(names[i]);
         lh_word_scan *scan;
         const char *word;
@@ -323,8 +364,13 @@ static void refuses_other_names(void **state) {
                          LH_ERR_UNSUPPORTED);
         assert_null(pre);
         assert_non_null(strstr(error.message, names[i]));
-        assert_non_null(strstr(error.message, "smollm")); /* what there is */
+        assert_non_null(strstr(error.message, "docs/OPERATING.md")); /* which has those there are */
+        assert_int_equal(error.message[strlen(error.message) - 1], ')'); /* whole */
     }
+    lh_error error;
+    lh_pre_tokenizer *none;
+    assert_int_equal(lh_pre_tokenizer_create("deepseek-v4", 11, &none, &error), LH_ERR_UNSUPPORTED);
+    assert_non_null(strstr(error.message, "; the nearest is deepseek-v3)"));
     static const char unended[] = {'g', 'p', 't',
                                    '-', '2', 'x'}; /* a name of the file has a length, no end */
     lh_pre_tokenizer *pre;
@@ -363,6 +409,9 @@ int main(void) {
         cmocka_unit_test(deepseek_llm),
         cmocka_unit_test(deepseek_v3),
         cmocka_unit_test(seed_coder),
+        cmocka_unit_test(kimi),
+        cmocka_unit_test(bailing),
+        cmocka_unit_test(exaone_moe),
         cmocka_unit_test(newer_scripts_are_words),
         cmocka_unit_test(words_may_be_long),
         cmocka_unit_test(says_what_goes_with_a_name),

@@ -1,11 +1,11 @@
 /* SentencePiece's tokenizer, equal to its library on the texts of tests/vectors/spm.json; decoding
  * gives the text back; linear time. LONGHAUL_TEST_SPM_MODEL and LONGHAUL_TEST_SPM_VECTORS take
- * another model's, see tests/vectors/make_spm_vectors.py; LONGHAUL_TEST_ROUND_TRIPS so many random
- * texts (4000). */
+ * another model's, see tests/vectors/make_spm_vectors.py. */
 #include "common/base/text_decoder.h"
 #include "common/base/utf8.h"
 #include "gateway/text/tokenizer.h"
 #include "tests/gateway/support/model_vocabulary.h"
+#include "tests/gateway/support/random_text.h"
 #include "tests/support/gguf_writer.h"
 #include "tests/support/growth.h"
 
@@ -62,33 +62,6 @@ static void equals_the_library(void **state) {
     }
 }
 
-/* Any characters; every second one ASCII. */
-static size_t random_text(uint64_t *random, char *text) {
-    size_t length = 0, characters = test_random(random) % 24;
-    for (size_t i = 0; i < characters; i++) {
-        uint32_t code =
-            (uint32_t)(test_random(random) % (test_random(random) % 2 ? 0x80 : 0x110000));
-        if (code < 0x80) {
-            text[length++] = (char)code;
-        } else if (code < 0x800) {
-            text[length++] = (char)(0xC0 | code >> 6);
-            text[length++] = (char)(0x80 | (code & 63));
-        } else if (code < 0x10000) {
-            if ((code >= 0xD800 && code < 0xE000) || code == 0x2581)
-                continue;
-            text[length++] = (char)(0xE0 | code >> 12);
-            text[length++] = (char)(0x80 | (code >> 6 & 63));
-            text[length++] = (char)(0x80 | (code & 63));
-        } else {
-            text[length++] = (char)(0xF0 | code >> 18);
-            text[length++] = (char)(0x80 | (code >> 12 & 63));
-            text[length++] = (char)(0x80 | (code >> 6 & 63));
-            text[length++] = (char)(0x80 | (code & 63));
-        }
-    }
-    return length;
-}
-
 static void check_round_trip(const lh_tokenizer *tokenizer, bool space, const char *text,
                              size_t length) {
     lh_tokens tokens = {0};
@@ -112,16 +85,15 @@ static void check_round_trip(const lh_tokenizer *tokenizer, bool space, const ch
 
 static void decoding_gives_the_text_back(void **state) {
     (void)state;
-    const char *wanted = getenv("LONGHAUL_TEST_ROUND_TRIPS");
-    long rounds = wanted ? atol(wanted) : 4000;
+    size_t rounds = random_texts_wanted();
     json_t *models = json_object_get(vectors, "models");
     uint64_t random = 15;
     for (size_t k = 0; k < json_array_size(models); k++) {
         json_t *one = json_array_get(models, k);
         if (!json_object_get(one, "space") || strcmp(name_of(k), "no bytes") == 0)
             continue; /* another model: what it adds is not known; or characters are lost */
-        for (long round = 0; round < rounds; round++) {
-            char text[128];
+        for (size_t round = 0; round < rounds; round++) {
+            char text[RANDOM_TEXT_BYTES];
             size_t length = random_text(&random, text);
             assert_int_equal(lh_utf8_valid_prefix(text, length), length);
             check_round_trip(tokenizers[k], json_is_true(json_object_get(one, "space")), text,

@@ -3,6 +3,7 @@
  */
 #include "gateway/text/tokenizer.h"
 #include "tests/gateway/support/model_vocabulary.h"
+#include "tests/gateway/support/random_text.h"
 #include "tests/support/growth.h"
 
 #include <jansson.h>
@@ -102,6 +103,64 @@ static void decoding_gives_the_text_back(void **state) {
     lh_tokenizer_destroy(tokenizer);
 }
 
+/* has[byte]: some token is this byte alone. */
+static void find_bytes(const lh_tokenizer *tokenizer, bool has[256]) {
+    for (uint32_t token = 0; token < lh_tokenizer_vocabulary(tokenizer); token++) {
+        const char *bytes;
+        size_t length;
+        if (lh_tokenizer_token_bytes(tokenizer, token, &bytes, &length) == LH_OK && length == 1)
+            has[(uint8_t)bytes[0]] = true;
+    }
+}
+
+static bool has_all(const bool has[256], const char *text, size_t length) {
+    size_t at = 0;
+    while (at < length && has[(uint8_t)text[at]])
+        at++;
+    return at == length;
+}
+
+static void check_round_trip(const lh_tokenizer *tokenizer, const char *text, size_t length) {
+    lh_tokens tokens = {0};
+    size_t at = 0;
+    assert_int_equal(lh_tokenizer_encode_inside(tokenizer, text, length, false, &tokens, NULL),
+                     LH_OK);
+    for (size_t i = 0; i < tokens.count; i++) {
+        const char *bytes;
+        size_t count;
+        assert_int_equal(lh_tokenizer_token_bytes(tokenizer, tokens.ids[i], &bytes, &count), LH_OK);
+        assert_true(count <= length - at);
+        assert_memory_equal(bytes, text + at, count);
+        at += count;
+    }
+    assert_int_equal(at, length);
+    free(tokens.ids);
+}
+
+/* In words of every kind, of characters whose bytes the vocabulary has. As a part of an answer
+ * nothing is composed or put in front. */
+static void random_texts_come_back(void **state) {
+    (void)state;
+    json_t *names = json_object_get(vectors, "pre");
+    size_t kinds = json_array_size(names), wanted = random_texts_wanted() / kinds;
+    uint64_t random = 16;
+    for (size_t k = 0; k < kinds; k++) {
+        bool has[256] = {false};
+        lh_tokenizer *tokenizer = model_vocabulary_tokenizer(
+            model, (model_vocabulary_options){.pre = json_string_value(json_array_get(names, k))});
+        find_bytes(tokenizer, has);
+        for (size_t checked = 0; checked < wanted;) {
+            char text[RANDOM_TEXT_BYTES];
+            size_t length = random_text(&random, text);
+            if (!has_all(has, text, length))
+                continue;
+            check_round_trip(tokenizer, text, length);
+            checked++;
+        }
+        lh_tokenizer_destroy(tokenizer);
+    }
+}
+
 static void creation_reads_the_special_tokens(void **state) {
     (void)state;
     lh_tokenizer *tokenizer;
@@ -184,8 +243,8 @@ static void takes_linear_time(void **state) {
         {"marks out of order", "\u0327\u0301\u0323"},
         {"jamo", "\u1112\u1161\u11ab"},
     };
-    static const char *const pres[] = {"smollm", "llama-bpe",  "tekken",
-                                       "qwen2",  "seed-coder", "deepseek-coder"};
+    static const char *const pres[] = {"smollm",     "llama-bpe",      "tekken",  "qwen2",
+                                       "seed-coder", "deepseek-coder", "kimi-k2", "exaone-moe"};
     for (size_t k = 0; k < sizeof pres / sizeof pres[0]; k++) {
         lh_tokenizer *tokenizer =
             model_vocabulary_tokenizer(model, (model_vocabulary_options){.pre = pres[k]});
@@ -210,6 +269,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equals_the_library),
         cmocka_unit_test(decoding_gives_the_text_back),
+        cmocka_unit_test(random_texts_come_back),
         cmocka_unit_test(creation_reads_the_special_tokens),
         cmocka_unit_test(takes_linear_time),
     };

@@ -100,7 +100,8 @@ static void expect_order(const lh_timeline *line) {
             continue;
         }
         assert_true(span[-1].begin_us <= span->begin_us);
-        if (line->tracks[span->track].kind == LH_TRACK_WIRE)
+        if (line->tracks[span->track].kind == LH_TRACK_WIRE ||
+            line->tracks[span->track].kind == LH_TRACK_TEAM)
             assert_true(span[-1].end_us <= span->begin_us);
     }
 }
@@ -274,6 +275,8 @@ static void test_wild_times(void **state) {
                     (&times->manifest_us)[at] = i % 2 ? value % 9000 : value;
                     times->taken[at % 2].came_us = value;
                     times->given[at % 2].handed_us = value / 3;
+                    times->gather_count = i;
+                    times->gathers[i] = (lh_step_gather){at, value / 5, value / 4, value, value};
                 }
                 if (round % 3 == 0)
                     times->base_us = (uint64_t)seed << (seed % 20);
@@ -293,6 +296,58 @@ static void test_wild_times(void **state) {
         lh_figures_reset(&f);
         lh_timeline_destroy(line);
     }
+}
+
+/* Worker a computes with others: three gathers of its first chunk, of which the second begins
+ * before the first is there, and is waited for. */
+static void test_gathers(void **state) {
+    (void)state;
+    lh_trace *trace = traced_prompt(2, 1);
+    const lh_trace_step *step = trace->entries[0].step;
+    lh_step_times *times = calloc(2, sizeof *times);
+    uint8_t frames[2048];
+    size_t offset = 0, length = 0, one = 0;
+    lh_figures f;
+    for (uint32_t i = 0; i < 2; i++)
+        assert_int_equal(
+            lh_step_times_read(step->frames, step->frames_bytes, &offset, &times[i], NULL), LH_OK);
+    const uint32_t finish_us = times[0].finish_us;
+    times[0].gather_count = 3;
+    times[0].gathers[0] =
+        (lh_step_gather){1000, finish_us + 100, finish_us + 400, finish_us + 450, 0};
+    times[0].gathers[1] =
+        (lh_step_gather){2000, finish_us + 300, finish_us + 900, finish_us + 750, 150};
+    times[0].gathers[2] = (lh_step_gather){3000, finish_us + 1000, LH_STEP_TIMES_NEVER, 0, 0};
+    for (uint32_t i = 0; i < 2; i++) {
+        lh_step_times_encode(&times[i], frames + length, sizeof frames - length, &one, NULL);
+        length += one;
+    }
+    traced_prompt_retell(trace, 0, frames, length);
+    free(times);
+    lh_timeline *line = timeline_of(trace);
+    expect_order(line);
+    const lh_span *finish = find_span(line, LH_SPAN_FINISH, 0, 0),
+                  *await = find_span(line, LH_SPAN_AWAIT, 0, 0),
+                  *gather = find_span(line, LH_SPAN_GATHER, 0, 0);
+    expect_span(await, finish->begin_us + 750, finish->begin_us + 900);
+    expect_span(gather, finish->begin_us + 100, finish->begin_us + 400);
+    expect_span(gather + 1, finish->begin_us + 400, finish->begin_us + 900);
+    assert_int_equal(line->tracks[gather->track].kind, LH_TRACK_TEAM);
+    assert_int_equal(gather[1].bytes, 2000);
+    assert_int_equal(lh_figures_make(line, &f, NULL), LH_OK);
+    assert_int_equal(f.track_count, 5); /* the team's wires are none of the ring's */
+    json_t *timing = lh_figures_json(line, &f);
+    const json_t *a = json_array_get(json_object_get(timing, "stages"), 0),
+                 *gathers = json_object_get(a, "gathers");
+    assert_int_equal(
+        (int)(json_number_value(json_object_get(gathers, "under_way_ms")) * 1000 + 0.5), 800);
+    assert_int_equal((int)(json_number_value(json_object_get(gathers, "awaited_ms")) * 1000 + 0.5),
+                     150);
+    assert_int_equal(
+        (int)(json_number_value(json_object_get(gathers, "hidden_share")) * 10000 + 0.5), 8125);
+    json_decref(timing);
+    lh_figures_reset(&f);
+    lh_timeline_destroy(line);
 }
 
 static void test_json(void **state) {
@@ -346,6 +401,7 @@ int main(void) {
         cmocka_unit_test(test_a_step_without_times),
         cmocka_unit_test(test_a_step_that_was_cut_says_nothing_of_the_ring),
         cmocka_unit_test(test_wild_times),
+        cmocka_unit_test(test_gathers),
         cmocka_unit_test(test_json),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -148,6 +148,10 @@ lh_activations pack_rows(const lh_kernels *kernels, lh_activation_kind kind, uin
     return packed;
 }
 
+uint32_t test_stride(uint32_t quick) {
+    return getenv("LONGHAUL_TEST_QUICK") ? quick : 1;
+}
+
 float float_of_bits(uint32_t bits) {
     float value;
     memcpy(&value, &bits, sizeof value);

@@ -38,6 +38,10 @@ lh_matrix pack_weights(lh_dtype dtype, uint32_t outputs, uint32_t inputs, const 
 lh_activations pack_rows(const lh_kernels *kernels, lh_activation_kind kind, uint32_t rows,
                          uint32_t width, const float *x);
 
+/* `quick` for programs that a sanitizer or an emulator makes slow (LONGHAUL_TEST_QUICK), else 1: by
+ * so many cases a loop goes on, which then still meets each kind of them. */
+uint32_t test_stride(uint32_t quick);
+
 float float_of_bits(uint32_t bits);
 uint32_t bits_of_float(float value);
 /* Fails with the index and both values where a[i] and b[i] differ in any bit. */

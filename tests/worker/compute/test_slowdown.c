@@ -47,6 +47,22 @@ static void test_work_lasts_longer(void **state) {
     assert_in_range(took_us, 0, slowdown.owed_ns / 1000 * 8 / 3 + 100000);
 }
 
+/* However little it is. */
+static void test_what_is_owed_can_be_settled(void **state) {
+    (void)state;
+    lh_slowdown slowdown = {0};
+    lh_slowdown_set(&slowdown, 4);
+    int64_t took_us = run_pieces(&slowdown, 4);
+    assert_in_range(slowdown.debt_ns, 1, LH_SLOWDOWN_SLEEP_MIN_NS);
+    const int64_t owed_us = slowdown.debt_ns / 1000, begin_us = lh_clock_us();
+    lh_slowdown_settle(&slowdown);
+    took_us += lh_clock_us() - begin_us;
+    assert_in_range(lh_clock_us() - begin_us, owed_us, INT64_MAX);
+    assert_true(slowdown.debt_ns <= 0);
+    assert_in_range(took_us, 4 * 4 * 30, INT64_MAX);
+    lh_slowdown_settle(&slowdown); /* nothing is owed any more */
+}
+
 static void test_no_factor_no_sleep(void **state) {
     (void)state;
     lh_slowdown slowdown = {0};
@@ -80,6 +96,7 @@ static void test_flag(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_work_lasts_longer),
+        cmocka_unit_test(test_what_is_owed_can_be_settled),
         cmocka_unit_test(test_no_factor_no_sleep),
         cmocka_unit_test(test_flag),
     };

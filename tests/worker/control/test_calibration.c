@@ -421,6 +421,21 @@ static void test_draws_of_rows_that_are_no_point(void **state) {
     }
 }
 
+/* Eight sequences would take too long where a draw is a good part of the budget; fewer tell, too,
+ * that those after the first are cheap. */
+static void test_dear_draws_are_tried_of_fewer_sequences(void **state) {
+    (void)state;
+    stage s = sound;
+    s.limits.is_last = true;
+    s.attention_us = 0;
+    s.draw_us = s.limits.budget_us / 10;
+    s.draw_more_us = s.draw_us / 20;
+    lh_compute_profile profile = calibrate(&s);
+    assert_near(profile.draw_us, s.draw_us, 1e-3);
+    assert_near(profile.draw_more_us, s.draw_more_us, 1e-3);
+    assert_true(s.spent_us < 1.5 * s.limits.budget_us);
+}
+
 /* Whatever the clock says of attention, it stays within four times of what is guessed. */
 static void test_attention_beyond_reason(void **state) {
     (void)state;
@@ -546,6 +561,7 @@ int main(void) {
         cmocka_unit_test(test_it_finds_what_is_there),
         cmocka_unit_test(test_without_noise_it_is_exact),
         cmocka_unit_test(test_what_is_tried),
+        cmocka_unit_test(test_dear_draws_are_tried_of_fewer_sequences),
         cmocka_unit_test(test_attention_beyond_reason),
         cmocka_unit_test(test_the_points_part_of_the_budget),
         cmocka_unit_test(test_a_kind_of_step_has_its_part_of_the_budget),

@@ -29,9 +29,10 @@ static void test_report(void **state) {
     assert_string_equal(
         text, "{\"protocol\":4,\"instance\":\"0123456789abcdef\",\"site\":\"home\",\"version\":"
               "\"1\",\"isa\":\"avx2\",\"threads\":4,\"addresses\":{\"tls\":null,\"plain\":\"127.0."
-              "0.1:7101\"},\"memory_bytes\":1000,\"kv_bytes\":2000,\"speed\":null,\"assignment\":"
+              "0.1:7101\",\"members\":null},\"memory_bytes\":1000,\"kv_bytes\":2000,\"speed\":null,"
+              "\"assignment\":"
               "null,\"prepared\":null,\"loaded\":null,\"compute\":null,\"next\":null,\"next_"
-              "error\":null,\"trial\":null,\"kv\":null,"
+              "error\":null,\"trial\":null,\"surveyed\":null,\"kv\":null,"
               "\"steps\":{\"active\":1,\"done\":2,\"failed\":3},\"leaving\":true}");
     free(text);
     report.assignment.generation = 9;
@@ -43,6 +44,7 @@ static void test_report(void **state) {
     report.prepared.first_layer = 3;
     report.prepared.last_layer = 7;
     report.prepared.done_bytes = 11;
+    report.prepared.team_epoch = 6;
     report.prepared.is_final = true;
     report.loaded.present = true;
     report.loaded.first_layer = 2;
@@ -61,13 +63,20 @@ static void test_report(void **state) {
     lh_host_facts_set(&report.host, LH_HOST_SLOW_START_AFTER_IDLE, 0);
     report.speed = (lh_machine_speed){12.5, 60};
     lh_worker_report_copy_error(report.next_error, "h:1: connection refused");
-    report.trial = (lh_hop_trial_report){LH_HOP_TRIAL_FAILED, "attic", "h:2", "h:2: \xff"};
+    report.trial = (lh_hop_trial_report){
+        .state = LH_HOP_TRIAL_FAILED, .next = "attic", .address = "h:2", .error = "h:2: \xff"};
+    report.surveyed = (lh_hop_trial_report){
+        .state = LH_HOP_TRIAL_PROVEN,
+        .next = "loft",
+        .address = "h:3",
+        .hop = {.present = true, .bytes_per_us = 12.5, .probe_bytes_sent = 4096}};
     text = lh_control_report_render(&report);
     assert_non_null(
         strstr(text, "\"points\":[{\"rows\":1,\"us\":0.125},{\"rows\":8,\"us\":1000.0}]"));
-    assert_non_null(strstr(
-        text, "\"prepared\":{\"first_layer\":3,\"last_layer\":7,\"hold\":false,\"state\":"
-              "\"loading\",\"done_bytes\":11,\"total_bytes\":0,\"final\":true,\"error\":\"\"}"));
+    assert_non_null(
+        strstr(text, "\"prepared\":{\"first_layer\":3,\"last_layer\":7,\"hold\":false,\"state\":"
+                     "\"loading\",\"done_bytes\":11,\"total_bytes\":0,\"final\":true,\"error\":"
+                     "\"\",\"team_epoch\":6}"));
     assert_non_null(
         strstr(text, "\"loaded\":{\"first_layer\":2,\"last_layer\":6,\"model\":\"abc\"}"));
     assert_non_null(strstr(text, "\"kv\":{\"pages_total\":70,\"pages_free\":71,\"page_positions\":"
@@ -76,6 +85,10 @@ static void test_report(void **state) {
                                  "bytes\":5,\"total_bytes\":9223372036854775807,\"final\":false,"));
     assert_non_null(strstr(text, "\"next_error\":\"h:1: connection refused\",\"trial\":{\"next\":"
                                  "\"attic\",\"address\":\"h:2\",\"state\":\"failed\","));
+    assert_non_null(strstr(text, "\"hop\":null},\"surveyed\":{\"next\":\"loft\",\"address\":"
+                                 "\"h:3\",\"state\":\"proven\",\"error\":\"\",\"hop\":{"));
+    assert_non_null(strstr(text, "\"bytes_per_us\":12.5"));
+    assert_non_null(strstr(text, "\"probe_bytes_sent\":4096}}"));
     assert_non_null(strstr(text, "\"host\":{\"memory_bytes\":42,\"slow_start_after_idle\":0}"));
     json_t *root = json_loads(text, 0, NULL);
     json_t *assignment = json_object_get(root, "assignment");
@@ -87,11 +100,31 @@ static void test_report(void **state) {
     assert_true(json_is_object(json_object_get(root, "next")) &&
                 json_is_object(json_object_get(root, "kv")));
     json_decref(root);
+    assert_null(strstr(text, "reaches"));
+    assert_null(strstr(text, "cached"));
+    assert_null(strstr(text, "behind_relay"));
+    free(text);
+    report.cached_count = 2;
+    report.cached[0] = (lh_cached_layers){"abc", 2, {{0, 10}, {20, 21}}};
+    report.cached[1] = (lh_cached_layers){"def", 1, {{3, 5}}};
+    report.relays = true;
+    report.reach_count = 1;
+    report.reaches[0] = (lh_relay_reach){.name = "c", .error = "refused"};
+    text = lh_control_report_render(&report);
+    assert_non_null(
+        strstr(text, "\"reaches\":[{\"name\":\"c\",\"hop\":null,\"error\":\"refused\"}]"));
+    assert_non_null(strstr(text, "\"cached\":[{\"model\":\"abc\",\"layers\":\"0-9,20-20\"},"
+                                 "{\"model\":\"def\",\"layers\":\"3-4\"}]"));
+    free(text);
+    report.relays = false;
+    report.is_behind_relay = true;
+    text = lh_control_report_render(&report);
+    assert_non_null(strstr(text, "\"behind_relay\":true"));
     free(text);
     report.trial = (lh_hop_trial_report){.state = LH_HOP_TRIAL_PROVEN}; /* the gateway's hop */
     text = lh_control_report_render(&report);
     assert_non_null(strstr(text, "\"trial\":{\"next\":null,\"address\":null,\"state\":\"proven\","
-                                 "\"error\":\"\"}"));
+                                 "\"error\":\"\",\"hop\":null}"));
     free(text);
 }
 
@@ -109,15 +142,97 @@ static void test_report(void **state) {
     "\"model\":" MODEL                                                                             \
     ",\"first_layer\":2,\"last_layer\":5,\"layers\":5,\"context\":2048,\"rows_max\":512,"          \
     "\"steps_max\":8,\"activations\":\"q8\",\"wire\":\"f16\","                                     \
-    "\"next\":{\"gateway\":false,\"name\":\"b\",\"address\":\"h:1\",\"tls\":true}},"               \
+    "\"previous\":\"z\",\"previous_relay\":\"hut\","                                               \
+    "\"next\":{\"gateway\":false,\"name\":\"b\",\"address\":\"h:1\",\"tls\":true,"                 \
+    "\"relay\":\"barn\"}},"                                                                        \
     "\"prepare\":{\"model\":" MODEL                                                                \
     ",\"first_layer\":1,\"last_layer\":4,\"layers\":5,\"context\":2048,"                           \
-    "\"rows_max\":512,\"steps_max\":8,\"activations\":\"q16\",\"kv_type\":\"f16\",\"wire\":"       \
-    "\"q8\","                                                                                      \
+    "\"rows_max\":512,\"steps_max\":8,\"activations\":\"q16\",\"gpu_math\":\"fast\",\"kv_type\":"  \
+    "\"f16\",\"wire\":\"q8\","                                                                     \
     "\"hold\":true},"                                                                              \
     "\"try\":{\"chain\":\"d\",\"width\":576,\"wire\":\"f32\","                                     \
     "\"next\":{\"gateway\":false,\"name\":\"attic\",\"address\":\"h:2\",\"tls\":false}},"          \
+    "\"survey\":{\"bytes_max\":1048576,"                                                           \
+    "\"next\":{\"gateway\":false,\"name\":\"loft\",\"address\":\"h:3\",\"tls\":true}},"            \
+    "\"relay\":[{\"name\":\"c\",\"address\":\"h:4\",\"tls\":false},"                               \
+    "{\"name\":\"e\",\"address\":\"h:5\",\"tls\":true}],"                                          \
     "\"leave\":{\"may_go\":false,\"reason\":\"b loads its layers\"}}"
+
+#define TEAM                                                                                       \
+    "\"team\":{\"own\":1,\"epoch\":6,\"secret\":\"" HEX "\",\"members\":["                         \
+    "{\"name\":\"a\",\"address\":\"h:6\",\"weight\":1000},"                                        \
+    "{\"name\":\"w\",\"address\":\"h:7\",\"weight\":400}]},"
+
+/* The sound answer, whose stage others compute with this worker. */
+static void with_team(char text[4096]) {
+    const char *at = strstr(SOUND, "\"previous\"");
+    snprintf(text, 4096, "%.*s%s%s", (int)(at - SOUND), SOUND, TEAM, at);
+}
+
+static void a_team_is_read(void **state) {
+    (void)state;
+    char text[4096];
+    lh_control_answer answer, alone;
+    lh_error error;
+    with_team(text);
+    if (lh_control_answer_parse(text, strlen(text), &answer, &error) != LH_OK)
+        fail_msg("%s", error.message);
+    const lh_control_team *team = &answer.assignment.team;
+    assert_true(team->members == 2 && team->own == 1 && team->epoch == 6);
+    assert_string_equal(team->names[0], "a");
+    assert_string_equal(team->addresses[1], "h:7");
+    assert_true(team->weights[0] == 1000 && team->weights[1] == 400);
+    assert_true(team->secret[1] == 0x11 && team->secret[31] == 0xff);
+    assert_int_equal(lh_control_answer_parse(SOUND, strlen(SOUND), &alone, &error), LH_OK);
+    assert_int_equal(alone.assignment.team.members, 0);
+    assert_false(lh_control_is_same_stage(&answer.assignment, &alone.assignment));
+}
+
+/* Of the next chain, whose name is that of its team. */
+static void a_part_to_be_prepared_is_read(void **state) {
+    (void)state;
+    char text[4096];
+    lh_control_answer answer;
+    const char *at = strstr(SOUND, "\"hold\":true");
+    snprintf(text, sizeof text, "%.*s\"chain\":\"d\",%s%s", (int)(at - SOUND), SOUND, TEAM, at);
+    assert_int_equal(lh_control_answer_parse(text, strlen(text), &answer, NULL), LH_OK);
+    const lh_control_team *team = &answer.prepare.team;
+    assert_true(team->members == 2 && team->own == 1 && team->epoch == 6);
+    assert_string_equal(team->names[0], "a");
+    assert_string_equal(answer.prepare.chain, "d");
+    assert_int_equal(answer.assignment.team.members, 0);
+    snprintf(text, sizeof text, "%.*s%s%s", (int)(at - SOUND), SOUND, TEAM, at);
+    assert_int_equal(lh_control_answer_parse(text, strlen(text), &answer, NULL), LH_ERR_MALFORMED);
+}
+
+static void a_bad_team_is_refused_by_name(void **state) {
+    (void)state;
+    static const struct {
+        const char *part, *instead, *named;
+    } faults[] = {
+        {"\"own\":1", "\"own\":2", "assignment.team.own"},
+        {"\"epoch\":6", "\"epoch\":-1", "assignment.team.epoch"},
+        {"\"weight\":400", "\"weight\":0", "weight"},
+        {"\"address\":\"h:7\"", "\"address\":\"\"", "address"},
+        {"\"name\":\"w\"", "\"name\":\"/\"", "name"},
+        {",{\"name\":\"w\",\"address\":\"h:7\",\"weight\":400}", "", "members"},
+        {"\"secret\":\"" HEX "\"", "\"secret\":\"00\"", "assignment.team.secret"},
+    };
+    char sound[4096], text[4096];
+    with_team(sound);
+    for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
+        const char *at = strstr(sound, faults[i].part);
+        lh_control_answer answer;
+        lh_error error = {0};
+        assert_non_null(at);
+        snprintf(text, sizeof text, "%.*s%s%s", (int)(at - sound), sound, faults[i].instead,
+                 at + strlen(faults[i].part));
+        assert_int_equal(lh_control_answer_parse(text, strlen(text), &answer, &error),
+                         LH_ERR_MALFORMED);
+        if (!strstr(error.message, faults[i].named))
+            fail_msg("'%s' does not name %s", error.message, faults[i].named);
+    }
+}
 
 static void test_answer(void **state) {
     (void)state;
@@ -132,10 +247,18 @@ static void test_answer(void **state) {
     assert_true(a->context == 2048 && a->rows_max == 512 && a->steps_max == 8);
     assert_int_equal(a->activations, LH_ACTIVATION_Q8);
     assert_int_equal(a->kv_type, LH_KV_F32); /* of a gateway that does not say */
+    assert_false(a->is_fast);                /* likewise */
     assert_true(a->wire == LH_WIRE_F16 && !a->next_is_gateway && a->next_tls);
     assert_string_equal(a->chain, "c");
     assert_string_equal(a->next_name, "b");
     assert_string_equal(a->next_address, "h:1");
+    assert_string_equal(a->previous_name, "z");
+    assert_string_equal(a->previous_relay, "hut");
+    assert_string_equal(a->next_relay, "barn");
+    assert_int_equal(answer.relay_count, 2);
+    assert_string_equal(answer.relayed[0].name, "c");
+    assert_string_equal(answer.relayed[0].address, "h:4");
+    assert_true(!answer.relayed[0].tls && answer.relayed[1].tls);
     assert_string_equal(a->model.name, "m");
     assert_true(a->model.file_bytes == 1000 && a->model.header_bytes == 100);
     assert_string_equal(a->model.header_sha256, HEX);
@@ -148,6 +271,7 @@ static void test_answer(void **state) {
     assert_true(a->rows_max == 512 && a->steps_max == 8 && a->wire == LH_WIRE_Q8);
     assert_int_equal(a->activations, LH_ACTIVATION_Q16);
     assert_int_equal(a->kv_type, LH_KV_F16);
+    assert_true(a->is_fast);
     assert_string_equal(a->model.header_sha256, HEX);
     assert_false(lh_control_is_same_stage(a, &answer.assignment));
     const lh_control_trial *trial = &answer.trial;
@@ -156,13 +280,17 @@ static void test_answer(void **state) {
     assert_string_equal(trial->chain, "d");
     assert_string_equal(trial->next_name, "attic");
     assert_string_equal(trial->next_address, "h:2");
+    const lh_control_survey *survey = &answer.survey;
+    assert_true(answer.has_survey && survey->bytes_max == 1048576 && survey->next_tls);
+    assert_string_equal(survey->next_name, "loft");
+    assert_string_equal(survey->next_address, "h:3");
     assert_true(answer.has_leave && !answer.may_go);
     assert_string_equal(answer.leave_reason, "b loads its layers");
     const char *none =
         "{\"renew_ms\":1,\"lease_ms\":2,\"planned\":false,\"assignment\":null,\"new\":[]}";
     assert_int_equal(lh_control_answer_parse(none, strlen(none), &answer, &error), LH_OK);
     assert_false(answer.has_assignment || answer.is_planned || answer.has_prepare ||
-                 answer.has_trial || answer.has_leave || answer.is_urgent);
+                 answer.has_trial || answer.has_survey || answer.has_leave || answer.is_urgent);
 }
 
 static void whom_both_sides_trust_is_said(void **state) {
@@ -198,7 +326,7 @@ static void test_one_stage_or_another(void **state) {
                                          .rows_max = 8,
                                          .steps_max = 4,
                                          .activations = LH_ACTIVATION_Q8};
-    enum { OTHERS = 10 };
+    enum { OTHERS = 11 };
     lh_control_assignment other[OTHERS];
     for (size_t i = 0; i < OTHERS; i++)
         other[i] = stage;
@@ -212,6 +340,7 @@ static void test_one_stage_or_another(void **state) {
     other[7].steps_max = 5;
     other[8].activations = LH_ACTIVATION_Q16;
     other[9].kv_type = LH_KV_Q8;
+    other[10].is_fast = true;
     for (size_t i = 0; i < OTHERS; i++)
         if (lh_control_is_same_stage(&stage, &other[i]))
             fail_msg("%zu is taken for the same stage", i);
@@ -235,7 +364,7 @@ static void test_one_assignment_or_another(void **state) {
                                          .next_tls = true,
                                          .next_name = "b",
                                          .next_address = "h:1"};
-    enum { OTHERS = 10 };
+    enum { OTHERS = 12 };
     lh_control_assignment other[OTHERS];
     for (size_t i = 0; i < OTHERS; i++)
         other[i] = place;
@@ -249,6 +378,8 @@ static void test_one_assignment_or_another(void **state) {
     other[7].next_tls = false;
     strcpy(other[8].next_name, "a");
     strcpy(other[9].next_address, "h:2");
+    strcpy(other[10].next_relay, "hut");
+    strcpy(other[11].previous_relay, "hut");
     for (size_t i = 0; i < OTHERS; i++)
         if (lh_control_is_same_assignment(&place, &other[i]))
             fail_msg("%zu is taken for the same assignment", i);
@@ -290,6 +421,8 @@ static void test_bad_answers_are_refused_by_name(void **state) {
     assert_refused("\"wire\":\"f16\"", "\"wire\":\"f8\"", "wire");
     assert_refused("\"activations\":\"q8\"", "\"activations\":\"q4\"", "activations");
     assert_refused("\"activations\":\"q8\",", "", "activations");
+    assert_refused("\"gpu_math\":\"fast\"", "\"gpu_math\":\"faster\"", "gpu_math");
+    assert_refused("\"gpu_math\":\"fast\"", "\"gpu_math\":true", "gpu_math");
     assert_refused("\"kv_type\":\"f16\"", "\"kv_type\":\"q4\"", "kv_type");
     assert_refused("\"kv_type\":\"f16\"", "\"kv_type\":16", "kv_type");
     assert_refused("\"model\":" MODEL, "\"model\":[]", "assignment.model");
@@ -302,6 +435,10 @@ static void test_bad_answers_are_refused_by_name(void **state) {
     assert_refused("\"tls\":true", "\"tls\":\"yes\"", "next.tls");
     assert_refused("\"epoch\":7", "\"epoch\":7,\"epoch\":8", "JSON");
     assert_refused("\"hold\":true", "\"hold\":1", "prepare.hold");
+    assert_refused("\"previous_relay\":\"hut\"", "\"previous_relay\":\"a/b\"", "previous_relay");
+    assert_refused("\"relay\":\"barn\"", "\"relay\":7", "next.relay");
+    assert_refused("\"relay\":[{", "\"relay\":{},\"other\":[{", "relay");
+    assert_refused("\"name\":\"e\"", "\"name\":\"..\"", "name must be");
     assert_refused("\"first_layer\":1", "\"first_layer\":4", "prepare.first_layer");
     assert_refused("\"wire\":\"q8\"", "\"wire\":8", "prepare.wire");
     assert_refused("\"prepare\":{", "\"prepare\":[],\"other\":{", "prepare");
@@ -312,6 +449,9 @@ static void test_bad_answers_are_refused_by_name(void **state) {
     assert_refused("\"address\":\"h:2\"", "\"address\":null", "try.next.address");
     assert_refused("\"tls\":false", "\"tls\":0", "try.next.tls");
     assert_refused("\"try\":{", "\"try\":7,\"other\":{", "try");
+    assert_refused("1048576", "0", "survey.bytes_max");
+    assert_refused("\"name\":\"loft\"", "\"name\":7", "survey.next.name");
+    assert_refused("\"survey\":{", "\"survey\":7,\"other\":{", "survey");
     assert_refused("\"may_go\":false", "\"may_go\":null", "leave.may_go");
     assert_refused("\"reason\":\"b", "\"reason\":\"\\n", "leave.reason");
 }
@@ -375,6 +515,7 @@ static void test_the_ends_of_ranges(void **state) {
     assert_taken("{\"gateway\":false,\"name\":\"attic\",\"address\":\"h:2\",\"tls\":false}",
                  "{\"gateway\":true}");
     assert_taken("\"try\":{", "\"try\":null,\"other\":{");
+    assert_taken("\"survey\":{", "\"survey\":null,\"other\":{");
     assert_taken("\"epoch\":7", "\"kv_epoch\":0,\"epoch\":7");
     assert_taken("\"first_layer\":2,\"last_layer\":5,\"layers\":5",
                  "\"first_layer\":0,\"last_layer\":1,\"layers\":1");
@@ -398,6 +539,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_report),
         cmocka_unit_test(test_answer),
+        cmocka_unit_test(a_team_is_read),
+        cmocka_unit_test(a_part_to_be_prepared_is_read),
+        cmocka_unit_test(a_bad_team_is_refused_by_name),
         cmocka_unit_test(whom_both_sides_trust_is_said),
         cmocka_unit_test(test_one_stage_or_another),
         cmocka_unit_test(test_one_assignment_or_another),

@@ -57,6 +57,50 @@ static void steps_are_for_the_one_before(void **state) {
     }
 }
 
+static lh_status ask_relayed(const char *relay, lh_tls_identity_kind kind, const char *peer,
+                             const char *from, const char *says) {
+    lh_chain_place place = place_behind("attic");
+    lh_tls_identity identity = {.kind = kind, .site = "home"};
+    const lh_h2_header header = {"longhaul-from", from};
+    const lh_h2_request http = {.peer = "10.0.0.1:5000",
+                                .peer_identity = &identity,
+                                .headers = &header,
+                                .header_count = from[0] != '\0'};
+    const lh_worker_request request = {.kind = LH_REQUEST_STEP};
+    lh_error error = {.message = ""};
+    snprintf(place.route.previous_relay, sizeof place.route.previous_relay, "%s", relay);
+    snprintf(identity.name, sizeof identity.name, "%s", peer);
+    lh_status status = lh_authorize(&place, &http, &request, &error);
+    assert_string_equal(status == LH_OK ? "" : error.message, says);
+    return status;
+}
+
+static void steps_through_a_relay_are_its_and_its_senders(void **state) {
+    (void)state;
+    assert_int_equal(ask_relayed("hut", LH_TLS_WORKER, "hut", "worker attic", ""), LH_OK);
+    assert_int_equal(ask_relayed("hut", LH_TLS_NONE, "", "worker attic", ""), LH_OK);
+    assert_int_equal(ask_relayed("hut", LH_TLS_NONE, "", "unknown", ""), LH_OK);
+    assert_int_equal(ask_relayed("hut", LH_TLS_WORKER, "hut", "unknown",
+                                 "steps are for worker attic, not for unknown behind the relay"),
+                     LH_ERR_UNAVAILABLE);
+    assert_int_equal(
+        ask_relayed("hut", LH_TLS_WORKER, "hut", "worker cellar",
+                    "steps are for worker attic, not for worker cellar behind the relay"),
+        LH_ERR_UNAVAILABLE);
+    assert_int_equal(ask_relayed("hut", LH_TLS_NONE, "", "gateway",
+                                 "steps are for worker attic, not for gateway behind the relay"),
+                     LH_ERR_UNAVAILABLE);
+    assert_int_equal(ask_relayed("hut", LH_TLS_WORKER, "attic", "worker attic",
+                                 "steps are for worker hut, not for worker attic of site home"),
+                     LH_ERR_UNAVAILABLE);
+    assert_int_equal(ask_relayed("hut", LH_TLS_WORKER, "attic", "",
+                                 "steps come to this worker through relay hut"),
+                     LH_ERR_UNAVAILABLE);
+    assert_int_equal(ask_relayed("", LH_TLS_WORKER, "attic", "worker attic",
+                                 "steps come to this worker through no relay"),
+                     LH_ERR_UNAVAILABLE);
+}
+
 static void the_status_is_for_the_gateway(void **state) {
     (void)state;
     const lh_chain_place place = place_behind("attic");
@@ -91,6 +135,7 @@ static void what_changes_nothing_is_for_members(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_are_for_the_one_before),
+        cmocka_unit_test(steps_through_a_relay_are_its_and_its_senders),
         cmocka_unit_test(the_status_is_for_the_gateway),
         cmocka_unit_test(what_changes_nothing_is_for_members),
     };

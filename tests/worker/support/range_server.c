@@ -84,11 +84,14 @@ static bool send_endless(int descriptor, const char *range) {
     return false;
 }
 
-static bool send_damaged(int descriptor, const uint8_t *bytes, size_t length) {
+/* The bytes from `first` on, and `stride` apart. */
+static bool send_damaged(int descriptor, const uint8_t *bytes, size_t length, size_t first,
+                         size_t stride) {
     uint8_t *copy = malloc(length);
     assert(copy);
     memcpy(copy, bytes, length);
-    copy[length / 2] ^= 1;
+    for (size_t i = first; i < length; i += stride)
+        copy[i] ^= 1;
     bool open = send_all(descriptor, copy, length);
     free(copy);
     return open;
@@ -117,7 +120,10 @@ static bool answer_range(int descriptor, const served_file *file, size_t first, 
         return send_endless(descriptor, range);
     case RANGE_WRONG_BYTE:
         return send_head(descriptor, partial, length, range) &&
-               send_damaged(descriptor, bytes, length);
+               send_damaged(descriptor, bytes, length, length / 2, length);
+    case RANGE_WRONG_BYTES:
+        return send_head(descriptor, partial, length, range) &&
+               send_damaged(descriptor, bytes, length, 0, 16);
     case RANGE_STALLS:
         return send_head(descriptor, partial, length, range) &&
                send_all(descriptor, bytes, length / 2);

@@ -16,6 +16,7 @@ typedef enum range_fault {
     RANGE_BREAKS_OFF,   /* sends half of the bytes, then hangs up */
     RANGE_ANSWERS_LESS, /* a sound 206 of the first half of the range */
     RANGE_WRONG_BYTE,   /* one bit of the body differs */
+    RANGE_WRONG_BYTES,  /* one bit of every 16 bytes of it does */
     RANGE_NOT_PARTIAL,  /* 200 and the whole file */
     RANGE_NO_RANGE,     /* 206 without Content-Range */
     RANGE_OTHER_RANGE,  /* 206 of the bytes one further on */

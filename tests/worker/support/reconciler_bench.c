@@ -92,6 +92,13 @@ static void render_stage(const reconciler_bench *b, const wanted *w, char text[1
              "max\":64,\"steps_max\":4,\"activations\":\"q8\",\"wire\":\"%s\"",
              b->model_bytes, b->header_bytes, b->header_sha256, range_server_url(b->files),
              range_server_url(b->files), w->first_layer, w->last_layer, w->context, w->wire);
+    if (!w->first_member)
+        return;
+    size_t length = strlen(text);
+    snprintf(text + length, 1024 - length,
+             ",\"team\":{\"own\":1,\"epoch\":7,\"secret\":\"%064d\",\"members\":[{\"name\":\"v\","
+             "\"address\":\"%s\",\"weight\":1},{\"name\":\"w\",\"address\":\"h:1\",\"weight\":1}]}",
+             0, w->first_member);
 }
 
 void want(reconciler_bench *b, const wanted *w) {
@@ -111,7 +118,8 @@ static void add(reconciler_bench *b, const char *field) {
 void want_prepared(reconciler_bench *b, const wanted *next, bool holds) {
     char stage[1024], field[1100];
     render_stage(b, next, stage);
-    snprintf(field, sizeof(field), "\"prepare\":{%s,\"hold\":%s}", stage, holds ? "true" : "false");
+    snprintf(field, sizeof(field), "\"prepare\":{%s,\"chain\":\"c\",\"hold\":%s}", stage,
+             holds ? "true" : "false");
     add(b, field);
 }
 
@@ -123,6 +131,15 @@ void want_tried(reconciler_bench *b, const char *address) {
                  address);
     snprintf(field, sizeof field,
              "\"try\":{\"chain\":\"c\",\"width\":32,\"wire\":\"f32\",\"next\":%s}", next);
+    add(b, field);
+}
+
+void want_surveyed(reconciler_bench *b, int port) {
+    char field[300];
+    snprintf(field, sizeof field,
+             "\"survey\":{\"bytes_max\":100000,\"next\":{\"gateway\":false,\"name\":\"w\","
+             "\"address\":\"127.0.0.1:%d\",\"tls\":false}}",
+             port);
     add(b, field);
 }
 
@@ -177,11 +194,13 @@ void start_worker(reconciler_bench *b) {
                                      .site = "s",
                                      .address_plain = "127.0.0.1:1",
                                      .address_tls = "",
+                                     .address_members = "h:1",
                                      .memory_bytes = 1u << 30,
                                      .job = {.gateway_url = b->gateway.url,
                                              .cache = b->cache,
                                              .pool = b->pool,
-                                             .kv_bytes = 4u << 20}};
+                                             .kv_bytes = 4u << 20,
+                                             .member_listener = -1}};
     assert_int_equal(lh_kernels_select(NULL, &options.job.kernels, &error), LH_OK);
     assert_int_equal(lh_reconciler_create(&options, &b->reconciler, &error), LH_OK);
 }

@@ -13,6 +13,9 @@
 typedef struct wanted {
     uint32_t generation, first_layer, last_layer, context;
     const char *wire;
+    /* NULL: the worker has it alone; else the address of member 0 of a team of two, epoch 7, whose
+     * secret is zeros; the worker is member 1 */
+    const char *first_member;
 } wanted;
 
 /* All four layers. */
@@ -48,9 +51,11 @@ void want(reconciler_bench *b, const wanted *w);
 /* The answer's interval, which is short otherwise. */
 void renew_after_an_hour(reconciler_bench *b);
 /* Adds to the answer: a stage is to be prepared; the hop to worker "attic" at this address is to be
- * tried, NULL: to the gateway; `text` is what is said of leaving. */
+ * tried, NULL: to the gateway; the link to the worker's own port is to be measured; `text` is what
+ * is said of leaving. */
 void want_prepared(reconciler_bench *b, const wanted *next, bool holds);
 void want_tried(reconciler_bench *b, const char *address);
+void want_surveyed(reconciler_bench *b, int port);
 void say_of_leaving(reconciler_bench *b, const char *text);
 bool report_has(reconciler_bench *b, const char *text);
 /* The first number of this name in the last report. */

@@ -3,6 +3,7 @@
 #include "common/protocol/step_answer.h"
 #include "tests/support/loop.h"
 #include "tests/support/tiny_llama.h"
+#include "tests/worker/support/mapped_weights.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -95,32 +96,13 @@ static void on_request(void *context, lh_h2_stream *stream, const lh_h2_request 
 
 /* ---- Workers ---- */
 
-static lh_status acquire(void *context, const lh_gguf_tensor *tensor, lh_error *error) {
-    (void)context;
-    (void)tensor;
-    (void)error;
-    return LH_OK;
-}
-
-static lh_status read_tensor(void *context, const lh_gguf_tensor *tensor, uint64_t offset,
-                             void *bytes, size_t length, lh_error *error) {
-    (void)error;
-    memcpy(bytes, ((const ring *)context)->model + tensor->offset + offset, length);
-    return LH_OK;
-}
-
-static void release(void *context, const lh_gguf_tensor *tensor) {
-    (void)context;
-    (void)tensor;
-}
-
 static uint32_t steps_max(const ring *r) {
     return r->options.steps_max > 0 ? r->options.steps_max : 8;
 }
 
 static void make_stage(ring *r, uint32_t index) {
     ring_worker *worker = &r->workers[index];
-    const lh_weight_source source = {r, acquire, read_tensor, release};
+    const lh_weight_source source = mapped_weights(r->model);
     assert_int_equal(lh_thread_pool_create(r->options.threads, &worker->pool, NULL), LH_OK);
     lh_stage_options options = {.range = {r->config.layers * index / r->options.workers,
                                           r->config.layers * (index + 1) / r->options.workers},

@@ -1,5 +1,6 @@
 #include "tests/worker/support/scripted_stage.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -112,6 +113,16 @@ void lh_stage_use_pool(lh_stage *stage, lh_thread_pool *pool) {
     (void)pool;
 }
 
+void lh_stage_lead(lh_stage *stage, const lh_stage_leading *leading) {
+    (void)stage;
+    (void)leading;
+}
+
+void lh_stage_limit_kv(lh_stage *stage, size_t pages) {
+    (void)stage;
+    (void)pages;
+}
+
 void lh_stage_destroy(lh_stage *stage) {
     if (!stage)
         return;
@@ -221,6 +232,14 @@ lh_status lh_stage_finish(lh_stage_step *step, const lh_stage_output *output, lh
         output->on_sample(output->context, step->sampled[i], &result);
     }
     return scripted_status("finish", step->name, error);
+}
+
+uint32_t lh_stage_gather_times(const lh_stage *stage, lh_gather_times *times, uint32_t count) {
+    (void)stage;
+    assert(count >= 2);
+    times[0] = (lh_gather_times){.bytes = 10};
+    times[1] = (lh_gather_times){.bytes = 20};
+    return 2;
 }
 
 void lh_stage_end(lh_stage_step *step) {

@@ -5,6 +5,9 @@
 
 /* Turing: the oldest with tensor cores for int8, and for which machine code is made. */
 #define CAPABILITY_MIN 75u
+/* Two rows that see 131,072 positions of a model with 64 heads of 128 have blocks of threads enough
+ * for any GPU. */
+#define SCRATCH_BYTES ((size_t)64 << 20)
 /* Of CUDA 13. */
 #define DRIVER_MIN "580"
 
@@ -33,13 +36,17 @@ static int64_t free_bytes_of(const lh_device *base) {
     return lh_cuda_device_memory(device, &bytes, NULL) == LH_OK ? (int64_t)bytes : -1;
 }
 
-lh_status lh_cuda_device_init(const lh_cuda_plugin *plugin, int number, lh_cuda_device *device,
-                              lh_error *error) {
+lh_status lh_cuda_device_init(const lh_cuda_plugin *plugin, int number, const char *cublas,
+                              lh_cuda_device *device, lh_error *error) {
     int count = 0, error_number = plugin->count_devices(&count);
     lh_status status = check(plugin, number, error_number, count, error);
     if (status != LH_OK)
         return status;
-    *device = (lh_cuda_device){.device = lh_cuda_queue_device, .plugin = plugin, .number = number};
+    *device = (lh_cuda_device){.device = lh_cuda_queue_device,
+                               .plugin = plugin,
+                               .number = number,
+                               .cublas = cublas,
+                               .scratch_bytes = SCRATCH_BYTES};
     device->device.free_bytes = free_bytes_of;
     error_number = plugin->describe(number, &device->facts);
     if (error_number != 0) {

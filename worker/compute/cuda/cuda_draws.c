@@ -1,8 +1,10 @@
 /* Addresses of lists are those that they will have in the GPU's memory. */
 #include "worker/compute/cuda/cuda_draws.h"
 
+#include "common/base/arithmetic.h"
 #include "worker/compute/stage/candidates.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,14 +40,34 @@ static size_t mask_bytes(uint32_t vocabulary) {
     return ((size_t)vocabulary + 63) / 64 * sizeof(uint64_t);
 }
 
-static size_t bytes_of(const lh_drawn_row *rows, uint32_t count, uint32_t vocabulary) {
-    size_t bytes = head_bytes(count);
-    for (uint32_t i = 0; i < count; i++) {
-        bytes += round_up(rows[i].mask ? mask_bytes(vocabulary) : 0) +
-                 round_up(rows[i].sampling->bias_count * sizeof(lh_cuda_token_bias)) +
-                 round_up(rows[i].sampling->count_count * sizeof(lh_cuda_token_count));
-    }
-    return bytes;
+static size_t lists_bytes(bool has_mask, uint32_t vocabulary, uint32_t biases, uint32_t counts) {
+    return round_up(has_mask ? mask_bytes(vocabulary) : 0) +
+           round_up(biases * sizeof(lh_cuda_token_bias)) +
+           round_up(counts * sizeof(lh_cuda_token_count));
+}
+
+static size_t row_bytes(const lh_drawn_row *row, uint32_t vocabulary) {
+    return lists_bytes(row->mask, vocabulary, row->sampling->bias_count,
+                       row->sampling->count_count);
+}
+
+size_t lh_cuda_draws_bytes(const lh_device_work *work) {
+    if (work->drawn_rows == 0)
+        return 0;
+    const uint32_t vocabulary = work->config->vocabulary;
+    const size_t one = lists_bytes(true, vocabulary, LH_TOKEN_BIASES_MAX, LH_TOKEN_COUNTS_MAX),
+                 masks = work->drawn_rows * lists_bytes(true, vocabulary, 0, 0);
+    return head_bytes(work->drawn_rows) + (one > masks ? one : masks);
+}
+
+int lh_cuda_draws_init(lh_cuda_draws *draws, const lh_cuda_plugin *plugin,
+                       const lh_device_work *work) {
+    draws->rows_max = work->drawn_rows;
+    draws->bytes = lh_cuda_draws_bytes(work);
+    if (draws->bytes == 0)
+        return 0;
+    draws->host = malloc(draws->bytes);
+    return draws->host ? plugin->allocate(&draws->memory, draws->bytes) : LH_CUDA_OUT_OF_MEMORY;
 }
 
 void lh_cuda_draws_reset(lh_cuda_draws *draws, const lh_cuda_plugin *plugin) {
@@ -54,16 +76,16 @@ void lh_cuda_draws_reset(lh_cuda_draws *draws, const lh_cuda_plugin *plugin) {
     *draws = (lh_cuda_draws){0};
 }
 
-static int reserve(lh_cuda_draws *draws, const lh_cuda_plugin *plugin, size_t bytes) {
-    if (bytes <= draws->bytes)
-        return 0;
-    lh_cuda_draws_reset(draws, plugin);
-    bytes += bytes / 2;
-    draws->host = malloc(bytes);
-    int error = draws->host ? plugin->allocate(&draws->memory, bytes) : LH_CUDA_OUT_OF_MEMORY;
-    if (error == 0)
-        draws->bytes = bytes;
-    return error;
+/* Rows from the first on whose lists have room. */
+static uint32_t count_fitting(const lh_cuda_draws *draws, uint32_t vocabulary,
+                              const lh_drawn_row *rows, uint32_t count) {
+    size_t left = draws->bytes - head_bytes(draws->rows_max);
+    uint32_t fitting = 0;
+    while (fitting < lh_min_u32(count, draws->rows_max) &&
+           row_bytes(&rows[fitting], vocabulary) <= left)
+        left -= row_bytes(&rows[fitting++], vocabulary);
+    assert(fitting > 0);
+    return fitting;
 }
 
 /* Copies a list behind those before it; returns where the GPU will find it, NULL where it is
@@ -103,11 +125,9 @@ static lh_cuda_draw_row draw_of(const lh_sampling *s, uint32_t vocabulary) {
                               .position = s->counter};
 }
 
-int lh_cuda_draws_fill(lh_cuda_draws *draws, const lh_cuda_plugin *plugin, uint32_t vocabulary,
-                       const lh_drawn_row *rows, uint32_t count) {
-    int error = reserve(draws, plugin, bytes_of(rows, count, vocabulary));
-    if (error != 0)
-        return error;
+void lh_cuda_draws_fill(lh_cuda_draws *draws, uint32_t vocabulary, const lh_drawn_row *rows,
+                        uint32_t count) {
+    count = count_fitting(draws, vocabulary, rows, count);
     lh_cuda_logit_changes *changes = (lh_cuda_logit_changes *)(void *)draws->host;
     lh_cuda_draw_row *how = (lh_cuda_draw_row *)(void *)(draws->host + changes_bytes(count));
     draws->count = count;
@@ -119,7 +139,6 @@ int lh_cuda_draws_fill(lh_cuda_draws *draws, const lh_cuda_plugin *plugin, uint3
         draws->cuts.top_k |= how[i].top_k > 0;
         draws->cuts.top_p |= how[i].top_p < 1;
     }
-    return 0;
 }
 
 const lh_cuda_logit_changes *lh_cuda_draws_changes(const lh_cuda_draws *draws) {

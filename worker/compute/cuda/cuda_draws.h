@@ -16,15 +16,20 @@ typedef struct lh_cuda_draws {
     uint8_t *host; /* [bytes] */
     void *memory;  /* [bytes], the GPU's */
     size_t bytes, used_bytes;
-    uint32_t count;
+    uint32_t rows_max, count;
     lh_cuda_cuts cuts; /* of all rows */
 } lh_cuda_draws;
 
+/* Of the GPU's memory, for this work: with the lists of any one row, or the masks of all. */
+size_t lh_cuda_draws_bytes(const lh_device_work *work);
+/* 0, or the runtime's error. */
+int lh_cuda_draws_init(lh_cuda_draws *draws, const lh_cuda_plugin *plugin,
+                       const lh_device_work *work);
 void lh_cuda_draws_reset(lh_cuda_draws *draws, const lh_cuda_plugin *plugin);
-/* Fills `host`, which is to be copied to `memory`: used_bytes. 0, or the runtime's error, as it may
- * have to grow. */
-int lh_cuda_draws_fill(lh_cuda_draws *draws, const lh_cuda_plugin *plugin, uint32_t vocabulary,
-                       const lh_drawn_row *rows, uint32_t count);
+/* Fills `host`, which is to be copied to `memory`: used_bytes, with those of the rows from the
+ * first on that have room there: draws->count, at least 1. */
+void lh_cuda_draws_fill(lh_cuda_draws *draws, uint32_t vocabulary, const lh_drawn_row *rows,
+                        uint32_t count);
 
 /* In the GPU's memory. */
 const lh_cuda_logit_changes *lh_cuda_draws_changes(const lh_cuda_draws *draws);

@@ -32,29 +32,44 @@ static size_t packed_bytes(const lh_cuda_latent *latent) {
     return round_up(most);
 }
 
+static lh_cuda_latent shape_of(const lh_model_config *config, uint32_t rows) {
+    return (lh_cuda_latent){.shape = config->latent,
+                            .heads = config->heads,
+                            .key_dim = config->head_dim - config->rope_dims,
+                            .rope_dims = config->rope_dims,
+                            .scale = lh_latent_scale(config),
+                            .rows_max = lh_min_u32(rows, HEAD_ROWS / config->heads + 1)};
+}
+
+static size_t query_bytes(const lh_cuda_latent *latent) {
+    return round_up((size_t)latent->rows_max * latent->heads * width_of(latent) * sizeof(float));
+}
+
+static size_t all_bytes(const lh_cuda_latent *latent) {
+    return packed_bytes(latent) + query_bytes(latent) +
+           (size_t)latent->rows_max * latent->heads * latent->shape.rank * sizeof(float);
+}
+
+size_t lh_cuda_latent_bytes(const lh_model_config *config, uint32_t rows) {
+    const lh_cuda_latent latent = shape_of(config, rows);
+    return all_bytes(&latent);
+}
+
 lh_cuda_latent *lh_cuda_latent_open(const lh_cuda_plugin *plugin, const lh_model_config *config,
                                     uint32_t rows) {
     lh_cuda_latent *latent = calloc(1, sizeof *latent);
     if (!latent)
         return NULL;
-    *latent = (lh_cuda_latent){.shape = config->latent,
-                               .heads = config->heads,
-                               .key_dim = config->head_dim - config->rope_dims,
-                               .rope_dims = config->rope_dims,
-                               .scale = lh_latent_scale(config)};
-    latent->rows_max = lh_min_u32(rows, HEAD_ROWS / config->heads + 1);
-    const size_t packed = packed_bytes(latent),
-                 head_rows = (size_t)latent->rows_max * latent->heads,
-                 queries = round_up(head_rows * width_of(latent) * sizeof(float)),
-                 results = head_rows * latent->shape.rank * sizeof(float);
-    if (plugin->allocate(&latent->memory, packed + queries + results) != 0) {
+    *latent = shape_of(config, rows);
+    if (plugin->allocate(&latent->memory, all_bytes(latent)) != 0) {
         free(latent);
         return NULL;
     }
     char *memory = latent->memory;
     latent->packed = memory;
-    latent->queries = (float *)(void *)(memory + packed);
-    latent->results = (float *)(void *)(memory + packed + queries);
+    memory += packed_bytes(latent);
+    latent->queries = (float *)(void *)memory;
+    latent->results = (float *)(void *)(memory + query_bytes(latent));
     return latent;
 }
 
@@ -98,17 +113,35 @@ static int take_to_latent_space(const lh_cuda_latent *latent, const lh_cuda_late
                                             head_dim, rows, latent->heads, latent->rope_dims);
 }
 
+/* As many rows at a time as the scratch is enough for. */
+static int attend_in_groups(const lh_cuda_latent *latent, const lh_cuda_latent_call *call,
+                            const lh_cuda_attention_rows *rows) {
+    const uint32_t rank = latent->shape.rank, heads = latent->heads,
+                   at_once = lh_cuda_scratch_rows(
+                       call->scratch, call->plugin->attention_scratch_bytes(
+                                          1, heads, rank, rows->context, LH_ATTENTION_ALL));
+    const size_t stride = (size_t)heads * rank, q_stride = (size_t)heads * width_of(latent);
+    int error = 0;
+    for (uint32_t done = 0; done < rows->count && !error; done += at_once) {
+        lh_cuda_attention_rows some = *rows;
+        some.rows += done;
+        some.count = lh_min_u32(rows->count - done, at_once);
+        error = call->plugin->latent_attention(call->stream, latent->results + done * stride,
+                                               stride, latent->queries + done * q_stride, q_stride,
+                                               call->pages, rank, heads, &some, latent->scale,
+                                               call->scratch->memory);
+    }
+    return error;
+}
+
 static int attend(const lh_cuda_latent *latent, const lh_cuda_latent_call *call,
                   const lh_cuda_attention_rows *rows) {
     const uint32_t rank = latent->shape.rank, heads = latent->heads;
-    const size_t stride = (size_t)heads * rank, q_stride = (size_t)heads * width_of(latent);
-    return call->is_prompt
-               ? call->plugin->latent_prompt_attention(call->stream, latent->results, stride,
-                                                       latent->queries, q_stride, call->pages, rank,
-                                                       heads, rows, latent->scale)
-               : call->plugin->latent_attention(call->stream, latent->results, stride,
-                                                latent->queries, q_stride, call->pages, rank, heads,
-                                                rows, latent->scale, call->scratch);
+    return call->is_prompt ? call->plugin->latent_prompt_attention(
+                                 call->stream, latent->results, (size_t)heads * rank,
+                                 latent->queries, (size_t)heads * width_of(latent), call->pages,
+                                 rank, heads, rows, latent->scale)
+                           : attend_in_groups(latent, call, rows);
 }
 
 int lh_cuda_latent_attend(const lh_cuda_latent *latent, const lh_cuda_latent_call *call,

@@ -4,6 +4,7 @@
 
 #include "common/model/model.h"
 #include "kernels/cuda/plugin.h"
+#include "worker/compute/cuda/cuda_scratch.h"
 #include "worker/compute/stage/ops.h"
 
 typedef struct lh_cuda_latent {
@@ -17,6 +18,8 @@ typedef struct lh_cuda_latent {
     void *memory;
 } lh_cuda_latent;
 
+/* Of the GPU's memory, for steps of so many rows. */
+size_t lh_cuda_latent_bytes(const lh_model_config *config, uint32_t rows);
 /* For steps of so many rows. NULL: out of memory. */
 lh_cuda_latent *lh_cuda_latent_open(const lh_cuda_plugin *plugin, const lh_model_config *config,
                                     uint32_t rows);
@@ -31,7 +34,7 @@ typedef struct lh_cuda_latent_call {
     const lh_kv_shape *pages;
     const lh_expert_matrices *k_b, *v_b;
     bool is_prompt; /* rows are mostly neighbours in few sequences */
-    void *scratch;  /* of lh_cuda_latent_attention for rows_max rows */
+    const lh_cuda_scratch *scratch;
 } lh_cuda_latent_call;
 
 /* As latent_attention of lh_ops. 0, or the runtime's error. */

@@ -7,8 +7,10 @@
 #include "worker/compute/cuda/cuda_device.h"
 #include "worker/compute/cuda/cuda_draws.h"
 #include "worker/compute/cuda/cuda_latent.h"
+#include "worker/compute/cuda/cuda_packer.h"
 #include "worker/compute/cuda/cuda_recordings.h"
 #include "worker/compute/cuda/cuda_rows.h"
+#include "worker/compute/cuda/cuda_scratch.h"
 #include "worker/compute/cuda/cuda_slots.h"
 
 #include <assert.h>
@@ -16,9 +18,10 @@
 #include <string.h>
 
 /* A half of the staging memory: a chunk of 512 rows of a wide model. */
-#define STAGING_BYTES (8u << 20)
+#define STAGING_BYTES LH_PUT_BYTES_MAX
 
 typedef struct lh_staging {
+    lh_cuda_stream stream; /* that reads it */
     uint8_t *halves[2];
     lh_cuda_event read[2]; /* the GPU has read what was put into the half */
     uint32_t half;
@@ -29,14 +32,15 @@ typedef struct lh_cuda_queue {
     const lh_cuda_plugin *plugin;
     int device;
     int failure; /* the first; 0: none */
-    lh_cuda_stream compute, outgoing;
-    lh_cuda_event computed, sent[LH_STEP_COLUMN_SHARDS_MAX];
-    lh_staging staging;
-    uint32_t *tokens; /* [rows] */
+    lh_cuda_stream compute, incoming, outgoing;
+    lh_cuda_event computed, arrived, sent[LH_STEP_COLUMN_SHARDS_MAX];
+    lh_staging staging, shards; /* of the compute stream, and of the incoming one */
+    lh_cuda_packer packer;      /* of what goes out */
+    uint32_t *tokens;           /* [rows] */
     lh_cuda_rows rows;
     lh_cuda_draws draws;
-    void *scratch; /* of attention and draws; grows */
-    size_t scratch_bytes;
+    lh_cuda_scratch scratch;
+    lh_cuda_fast *fast; /* cuBLAS on the compute stream; NULL: all products are exact */
     lh_cuda_recordings recordings;
     lh_cuda_recording *recording; /* the one that is being made; NULL: none */
 } lh_cuda_queue;
@@ -64,6 +68,22 @@ static bool note(lh_cuda_queue *queue, int error) {
 
 /* ---- Open ---- */
 
+static void open_staging(lh_cuda_queue *queue, lh_staging *staging, lh_cuda_stream stream) {
+    staging->stream = stream;
+    for (uint32_t i = 0; i < 2; i++) {
+        ASK(queue, create_event, &staging->read[i]);
+        ASK(queue, allocate_host, (void **)&staging->halves[i], STAGING_BYTES);
+    }
+}
+
+static void close_staging(const lh_cuda_plugin *plugin, lh_staging *staging) {
+    for (uint32_t i = 0; i < 2; i++) {
+        if (staging->read[i])
+            plugin->destroy_event(staging->read[i]);
+        plugin->release_host(staging->halves[i]);
+    }
+}
+
 static void close_queue(void *context) {
     lh_cuda_queue *queue = context;
     if (!queue)
@@ -73,44 +93,78 @@ static void close_queue(void *context) {
     lh_cuda_recordings_drop(&queue->recordings, plugin);
     lh_cuda_draws_reset(&queue->draws, plugin);
     lh_cuda_rows_reset(&queue->rows, plugin);
-    plugin->release(queue->scratch);
+    plugin->fast_close(queue->fast);
+    lh_cuda_packer_reset(&queue->packer);
+    lh_cuda_scratch_reset(&queue->scratch, plugin);
     plugin->release(queue->tokens);
     for (uint32_t i = 0; i < LH_STEP_COLUMN_SHARDS_MAX; i++)
         if (queue->sent[i])
             plugin->destroy_event(queue->sent[i]);
-    for (uint32_t i = 0; i < 2; i++) {
-        if (queue->staging.read[i])
-            plugin->destroy_event(queue->staging.read[i]);
-        plugin->release_host(queue->staging.halves[i]);
-    }
+    close_staging(plugin, &queue->shards);
+    close_staging(plugin, &queue->staging);
+    if (queue->arrived)
+        plugin->destroy_event(queue->arrived);
     if (queue->computed)
         plugin->destroy_event(queue->computed);
     if (queue->outgoing)
         plugin->destroy_stream(queue->outgoing);
+    if (queue->incoming)
+        plugin->destroy_stream(queue->incoming);
     if (queue->compute)
         plugin->destroy_stream(queue->compute);
     free(queue);
 }
 
-static void create_all(lh_cuda_queue *queue, uint32_t rows) {
-    ASK(queue, use, queue->device);
-    ASK(queue, create_stream, &queue->compute, false);
-    ASK(queue, create_stream, &queue->outgoing, true);
-    ASK(queue, create_event, &queue->computed);
-    for (uint32_t i = 0; i < 2; i++) {
-        ASK(queue, create_event, &queue->staging.read[i]);
-        ASK(queue, allocate_host, (void **)&queue->staging.halves[i], STAGING_BYTES);
-    }
-    for (uint32_t i = 0; i < LH_STEP_COLUMN_SHARDS_MAX; i++)
-        ASK(queue, create_event, &queue->sent[i]);
-    ASK(queue, allocate, (void **)&queue->tokens, rows * sizeof *queue->tokens);
-    note(queue, lh_cuda_rows_init(&queue->rows, queue->plugin, rows));
+/* What steps of this work are described in. */
+static void create_tables(lh_cuda_queue *queue, const lh_cuda_device *device,
+                          const lh_device_work *work) {
+    ASK(queue, allocate, (void **)&queue->tokens, work->rows * sizeof *queue->tokens);
+    if (works(queue))
+        note(queue, lh_cuda_rows_init(&queue->rows, queue->plugin, work->rows, work->context));
+    if (works(queue))
+        note(queue, lh_cuda_draws_init(&queue->draws, queue->plugin, work));
+    if (works(queue))
+        note(queue, lh_cuda_scratch_init(&queue->scratch, device, work));
 }
 
-static lh_status open_queue(const lh_device *base, const lh_model_config *config, uint32_t rows,
-                            void **out, lh_error *error) {
+static void create_all(lh_cuda_queue *queue, uint32_t multiprocessors) {
+    ASK(queue, use, queue->device);
+    ASK(queue, create_stream, &queue->compute, false);
+    ASK(queue, create_stream, &queue->incoming, true);
+    ASK(queue, create_stream, &queue->outgoing, true);
+    ASK(queue, create_event, &queue->computed);
+    ASK(queue, create_event, &queue->arrived);
+    open_staging(queue, &queue->staging, queue->compute);
+    open_staging(queue, &queue->shards, queue->incoming);
+    if (works(queue))
+        note(queue, lh_cuda_packer_init(&queue->packer, queue->plugin, multiprocessors));
+    for (uint32_t i = 0; i < LH_STEP_COLUMN_SHARDS_MAX; i++)
+        ASK(queue, create_event, &queue->sent[i]);
+}
+
+static lh_status refuse(const lh_cuda_queue *queue, int problem, lh_error *error) {
+    return lh_fail(error, problem == LH_CUDA_OUT_OF_MEMORY ? LH_ERR_NO_MEMORY : LH_ERR_UNAVAILABLE,
+                   "GPU %d: %s", queue->device, queue->plugin->error_text(problem));
+}
+
+/* Behind all else, which a lack of cuBLAS does not concern. */
+static lh_status open_fast(lh_cuda_queue *queue, const lh_cuda_device *device, lh_error *error) {
+    char why[LH_ERROR_MESSAGE_BYTES] = "";
+    const int problem = queue->plugin->fast_open(&queue->fast, queue->compute, device->facts.major,
+                                                 device->cublas, why);
+    if (problem == 0)
+        return LH_OK;
+    if (problem == LH_CUDA_NO_BLAS) {
+        return lh_fail(error, LH_ERR_UNSUPPORTED,
+                       "the gateway's --gpu-math fast wants cuBLAS on this worker: %s", why);
+    }
+    return refuse(queue, problem, error);
+}
+
+static lh_status open_queue(const lh_device *base, const lh_device_work *work, void **out,
+                            lh_error *error) {
     const lh_cuda_device *device = (const lh_cuda_device *)base;
-    lh_status status = config ? lh_cuda_slots_check(config, error) : LH_OK;
+    lh_status status = work->config ? lh_cuda_slots_check(work->config, error) : LH_OK;
     if (status != LH_OK)
         return status;
     lh_cuda_queue *queue = calloc(1, sizeof *queue);
@@ -118,10 +172,13 @@ static lh_status open_queue(const lh_device *base, const lh_model_config *config
         return lh_fail(error, LH_ERR_NO_MEMORY, "out of memory for a GPU's queue");
     queue->plugin = device->plugin;
     queue->device = device->number;
-    create_all(queue, rows);
-    if (!works(queue)) {
-        status = lh_fail(error, LH_ERR_UNAVAILABLE, "GPU %d: %s", queue->device,
-                         queue->plugin->error_text(queue->failure));
+    create_all(queue, device->facts.multiprocessors);
+    create_tables(queue, device, work);
+    if (!works(queue))
+        status = refuse(queue, queue->failure, error);
+    else if (work->is_fast)
+        status = open_fast(queue, device, error);
+    if (status != LH_OK) {
         close_queue(queue);
         return status;
     }
@@ -138,8 +195,11 @@ static void *allocate(const lh_compute *compute, size_t bytes) {
     /* that there is no more of it is no failure of the GPU */
     if (queue->plugin->allocate(&memory, bytes > 0 ? bytes : 1) != 0)
         return NULL;
-    /* kernels read keys beyond a sequence's end, which do not count: they are to be something */
+    /* kernels read keys beyond a sequence's end, which do not count: they are to be something, and
+     * before a shard is put there */
     ASK(queue, clear, queue->compute, memory, bytes);
+    ASK(queue, record, queue->computed, queue->compute);
+    ASK(queue, wait_for, queue->incoming, queue->computed);
     return memory;
 }
 
@@ -169,12 +229,12 @@ static void unmap(const lh_compute *compute, void *memory, size_t bytes) {
     release(compute, memory);
 }
 
-/* Staging memory for so many bytes, at most a half of it: for a copy that is asked for at once. */
-static uint8_t *stage_bytes(lh_cuda_queue *queue, size_t bytes) {
-    lh_staging *staging = &queue->staging;
+/* Staging memory for so many bytes, at most a half of it: for a copy that is asked of its stream at
+ * once. */
+static uint8_t *stage_bytes(lh_cuda_queue *queue, lh_staging *staging, size_t bytes) {
     assert(bytes <= STAGING_BYTES);
     if (staging->filled + bytes > STAGING_BYTES) {
-        ASK(queue, record, staging->read[staging->half], queue->compute);
+        ASK(queue, record, staging->read[staging->half], staging->stream);
         staging->half = 1 - staging->half;
         staging->filled = 0;
         ASK(queue, finish_event, staging->read[staging->half]);
@@ -184,26 +244,46 @@ static uint8_t *stage_bytes(lh_cuda_queue *queue, size_t bytes) {
     return memory;
 }
 
-static void put_rows(const lh_compute *compute, void *to, size_t stride, const void *from,
-                     size_t bytes, uint32_t rows) {
-    lh_cuda_queue *queue = queue_of(compute);
+static void put_staged(lh_cuda_queue *queue, lh_staging *staging, void *to, size_t stride,
+                       const void *from, size_t bytes, uint32_t rows) {
     ASK(queue, use, queue->device);
     uint32_t at_once = bytes > STAGING_BYTES ? 0 : (uint32_t)(STAGING_BYTES / bytes);
     assert(at_once > 0);
     for (uint32_t done = 0, count; done < rows && works(queue); done += count) {
         count = rows - done < at_once ? rows - done : at_once;
-        uint8_t *staged = stage_bytes(queue, count * bytes);
+        uint8_t *staged = stage_bytes(queue, staging, count * bytes);
         memcpy(staged, (const char *)from + done * bytes, count * bytes);
-        ASK(queue, copy, queue->compute, (char *)to + done * stride, stride, staged, bytes, bytes,
+        ASK(queue, copy, staging->stream, (char *)to + done * stride, stride, staged, bytes, bytes,
             count);
     }
 }
 
+static void put_rows(const lh_compute *compute, void *to, size_t stride, const void *from,
+                     size_t bytes, uint32_t rows) {
+    lh_cuda_queue *queue = queue_of(compute);
+    put_staged(queue, &queue->shards, to, stride, from, bytes, rows);
+    ASK(queue, record, queue->arrived, queue->incoming);
+    ASK(queue, wait_for, queue->compute, queue->arrived);
+}
+
 static void put(const lh_compute *compute, void *to, const void *from, size_t bytes) {
+    lh_cuda_queue *queue = queue_of(compute);
     for (size_t done = 0, count; done < bytes; done += count) {
         count = bytes - done < STAGING_BYTES ? bytes - done : STAGING_BYTES;
-        put_rows(compute, (char *)to + done, count, (const char *)from + done, count, 1);
+        put_staged(queue, &queue->staging, (char *)to + done, count, (const char *)from + done,
+                   count, 1);
     }
+}
+
+static void *put_memory(const lh_compute *compute, size_t bytes) {
+    lh_cuda_queue *queue = queue_of(compute);
+    ASK(queue, use, queue->device);
+    return stage_bytes(queue, &queue->staging, bytes);
+}
+
+static void put_filled(const lh_compute *compute, void *to, const void *filled, size_t bytes) {
+    lh_cuda_queue *queue = queue_of(compute);
+    ASK(queue, copy, queue->staging.stream, to, bytes, filled, bytes, bytes, 1);
 }
 
 static void copy(const lh_compute *compute, void *to, const void *from, size_t bytes) {
@@ -211,25 +291,38 @@ static void copy(const lh_compute *compute, void *to, const void *from, size_t b
     ASK(queue, copy, queue->compute, to, bytes, from, bytes, bytes, 1);
 }
 
-static void send(const lh_compute *compute, uint32_t number, const lh_outgoing *outgoing) {
-    lh_cuda_queue *queue = queue_of(compute);
+static void send_floats(lh_cuda_queue *queue, const lh_outgoing *outgoing) {
     size_t bytes = (outgoing->columns.end - outgoing->columns.begin) * sizeof(float);
-    ASK(queue, record, queue->computed, queue->compute);
     ASK(queue, wait_for, queue->outgoing, queue->computed);
     ASK(queue, copy, queue->outgoing, outgoing->host, bytes, outgoing->h + outgoing->columns.begin,
         outgoing->width * sizeof(float), bytes, outgoing->rows);
+}
+
+static void send(const lh_compute *compute, uint32_t number, const lh_outgoing *outgoing) {
+    lh_cuda_queue *queue = queue_of(compute);
+    ASK(queue, record, queue->computed, queue->compute);
+    if (outgoing->wire == LH_WIRE_F32)
+        send_floats(queue, outgoing);
+    else if (works(queue))
+        note(queue, lh_cuda_packer_send(&queue->packer, number, outgoing, queue->computed,
+                                        queue->outgoing));
     ASK(queue, record, queue->sent[number], queue->outgoing);
 }
 
-static float *sent(const lh_compute *compute, uint32_t number, const lh_outgoing *outgoing) {
+static lh_sent sent(const lh_compute *compute, uint32_t number, const lh_outgoing *outgoing) {
     lh_cuda_queue *queue = queue_of(compute);
-    return ASK(queue, finish_event, queue->sent[number]) ? outgoing->host : NULL;
+    if (!ASK(queue, finish_event, queue->sent[number]))
+        return (lh_sent){0};
+    return outgoing->wire == LH_WIRE_F32 ? (lh_sent){.values = outgoing->host}
+                                         : lh_cuda_packer_sent(&queue->packer, number, outgoing);
 }
 
 static lh_status settle(const lh_compute *compute, lh_error *error) {
     lh_cuda_queue *queue = queue_of(compute);
     ASK(queue, use, queue->device);
+    ASK(queue, finish_stream, queue->incoming);
     ASK(queue, finish_stream, queue->compute);
+    ASK(queue, finish_stream, queue->packer.stream);
     ASK(queue, finish_stream, queue->outgoing);
     return works(queue) ? LH_OK
                         : lh_fail(error, LH_ERR_UNAVAILABLE, "GPU %d has failed: %s", queue->device,
@@ -274,27 +367,43 @@ static void scale_all(const lh_compute *compute, float *y, size_t stride, uint32
     ASK(queue, scale, queue->compute, y, stride, rows, (lh_span){0, width}, factor);
 }
 
-static void multiply(lh_cuda_queue *queue, const lh_compute *compute, const lh_product *product,
-                     const lh_packed *packed, lh_span in, bool continues, const float *scale) {
-    const lh_activations x = lh_packed_rows(
-        packed, lh_activation_kind_for(product->matrix.dtype, compute->activations), product->rows);
-    float *y = product->y + product->rows.begin * product->stride;
-    ASK(queue, matmul, queue->compute, y, product->stride, &x, &product->matrix, in, product->out,
-        continues);
-    if (!scale)
-        return;
-    scale += product->rows.begin;
-    if (product->bias)
-        ASK(queue, scale_add_rows, queue->compute, y, product->stride, x.rows, product->out, scale,
-            product->bias);
+static lh_activation_kind kind_read_by(const lh_compute *compute, const lh_product *product) {
+    return lh_activation_kind_for(product->matrix.dtype, compute->activations);
+}
+
+/* Products, from the first on, that read the same activations. */
+static uint32_t count_alike(const lh_compute *compute, const lh_product *list, uint32_t count) {
+    uint32_t alike = 1;
+    while (alike < count && alike < LH_CUDA_PRODUCTS_MAX &&
+           kind_read_by(compute, &list[alike]) == kind_read_by(compute, list) &&
+           list[alike].rows.begin == list->rows.begin && list[alike].rows.end == list->rows.end)
+        alike++;
+    return alike;
+}
+
+static void multiply_alike(const lh_compute *compute, const lh_product *list, uint32_t count,
+                           const lh_packed *packed, lh_span in, bool continues,
+                           const float *scale) {
+    lh_cuda_queue *queue = queue_of(compute);
+    const lh_span rows = list->rows;
+    const lh_activations x = lh_packed_rows(packed, kind_read_by(compute, list), rows);
+    lh_cuda_product products[LH_CUDA_PRODUCTS_MAX];
+    for (uint32_t i = 0; i < count; i++)
+        products[i] = (lh_cuda_product){list[i].y + rows.begin * list[i].stride, list[i].stride,
+                                        list[i].matrix, list[i].out, list[i].bias};
+    scale = scale ? scale + rows.begin : NULL;
+    if (queue->fast)
+        ASK(queue, fast_products, queue->fast, products, count, &x, in, continues, scale);
     else
-        ASK(queue, scale_rows, queue->compute, y, product->stride, x.rows, product->out, scale);
+        ASK(queue, products, queue->compute, products, count, &x, in, continues, scale);
 }
 
 static void products(const lh_compute *compute, const lh_product *list, uint32_t count,
                      const lh_packed *x, lh_span in, bool continues, const float *scale) {
-    for (uint32_t i = 0; i < count; i++)
-        multiply(queue_of(compute), compute, &list[i], x, in, continues || in.begin > 0, scale);
+    for (uint32_t done = 0, alike; done < count; done += alike) {
+        alike = count_alike(compute, list + done, count - done);
+        multiply_alike(compute, list + done, alike, x, in, continues || in.begin > 0, scale);
+    }
 }
 
 static void embed(const lh_compute *compute, float *y, const lh_matrix *embedding,
@@ -310,7 +419,7 @@ static void put_angles(const lh_compute *compute, const lh_rope_table *table, ui
     lh_cuda_queue *queue = queue_of(compute);
     const size_t half = table->half, bytes = run->rows * half * sizeof(float);
     const size_t offset = run->first_row * half;
-    float *staged = (float *)(void *)stage_bytes(queue, 2 * bytes);
+    float *staged = (float *)(void *)stage_bytes(queue, &queue->staging, 2 * bytes);
     for (uint32_t row = 0; row < run->rows; row++)
         compute->kernels->rope_angles(staged + row * half, staged + (run->rows + row) * half,
                                       table->frequency[kind], table->half,
@@ -377,36 +486,42 @@ static void locate(const lh_compute *compute, const lh_position_run *runs, uint3
     ASK(queue, use, queue->device);
     if (!works(queue))
         return;
-    const void *before = queue->rows.memory;
-    note(queue, lh_cuda_rows_fill(&queue->rows, queue->plugin, runs, count));
-    if (queue->rows.memory != before)
-        lh_cuda_recordings_drop(&queue->recordings, queue->plugin);
+    lh_cuda_rows_fill(&queue->rows, runs, count);
     put(compute, queue->rows.memory, queue->rows.host, queue->rows.used_bytes);
 }
 
 static void kv_store(const lh_compute *compute, const lh_position_run *runs, uint32_t count,
-                     uint32_t layer, const float *keys, const float *values) {
+                     uint32_t layer, const lh_rope *rope, float *keys, const float *values) {
     lh_cuda_queue *queue = queue_of(compute);
     const lh_kv_view view = lh_kv_sequence_view(runs[0].sequence, layer);
     const lh_kv_shape *shape = &view.shape;
+    const lh_cuda_rotation rotation =
+        rope ? (lh_cuda_rotation){rope->dims, rope->interleaved, rope->cosine, rope->sine}
+             : (lh_cuda_rotation){0, false, NULL, NULL};
     (void)count;
     ASK(queue, kv_store, queue->compute, shape, lh_cuda_rows_places(&queue->rows),
         lh_cuda_rows_offset(shape, layer), queue->rows.count, keys,
         lh_row_stride((size_t)shape->kv_heads * shape->key_dim), values,
-        lh_row_stride((size_t)shape->kv_heads * shape->value_dim),
-        (lh_cuda_rotation){0, false, NULL, NULL});
+        lh_row_stride((size_t)shape->kv_heads * shape->value_dim), rotation);
 }
 
-/* Grows to so many bytes; what is being read of it, the runtime waits for. */
-static bool reserve_scratch(lh_cuda_queue *queue, size_t bytes) {
-    if (bytes <= queue->scratch_bytes || !works(queue))
-        return works(queue);
-    assert(!queue->recording);
-    lh_cuda_recordings_drop(&queue->recordings, queue->plugin);
-    queue->plugin->release(queue->scratch);
-    queue->scratch = NULL;
-    queue->scratch_bytes = bytes + bytes / 2;
-    return ASK(queue, allocate, &queue->scratch, queue->scratch_bytes);
+/* As many rows at a time as the scratch is enough for. */
+static void attend_in_groups(lh_cuda_queue *queue, float *y, const float *q, size_t stride,
+                             const lh_attention *attention, const lh_kv_shape *shape,
+                             const lh_cuda_attention_rows *rows, uint32_t window,
+                             const float *sinks) {
+    const uint32_t group = attention->heads / attention->kv_heads,
+                   at_once = lh_cuda_scratch_rows(
+                       &queue->scratch,
+                       queue->plugin->attention_scratch_bytes(1, attention->heads, shape->value_dim,
+                                                              rows->context, window));
+    for (uint32_t done = 0; done < rows->count && works(queue); done += at_once) {
+        lh_cuda_attention_rows some = *rows;
+        some.rows += done;
+        some.count = lh_min_u32(rows->count - done, at_once);
+        ASK(queue, attention, queue->compute, y + done * stride, stride, q + done * stride, stride,
+            shape, group, &some, window, attention->scale, sinks, queue->scratch.memory);
+    }
 }
 
 static void attention(const lh_compute *compute, const lh_attention *attention,
@@ -415,19 +530,15 @@ static void attention(const lh_compute *compute, const lh_attention *attention,
     lh_cuda_queue *queue = queue_of(compute);
     const lh_kv_view view = lh_kv_sequence_view(runs[0].sequence, layer);
     const lh_kv_shape *shape = &view.shape;
-    const uint32_t group = attention->heads / attention->kv_heads;
     const size_t stride = lh_row_stride((size_t)attention->heads * attention->head_dim);
     const lh_cuda_attention_rows rows =
         lh_cuda_rows_of_attention(&queue->rows, lh_cuda_rows_offset(shape, layer));
     (void)count;
     if (queue->rows.is_prompt) {
-        ASK(queue, prompt_attention, queue->compute, y, stride, q, stride, shape, group, &rows,
-            window, attention->scale, sinks);
-    } else if (reserve_scratch(queue, queue->plugin->attention_scratch_bytes(
-                                          rows.count, attention->heads, shape->value_dim,
-                                          rows.context, window))) {
-        ASK(queue, attention, queue->compute, y, stride, q, stride, shape, group, &rows, window,
-            attention->scale, sinks, queue->scratch);
+        ASK(queue, prompt_attention, queue->compute, y, stride, q, stride, shape,
+            attention->heads / attention->kv_heads, &rows, window, attention->scale, sinks);
+    } else {
+        attend_in_groups(queue, y, q, stride, attention, shape, &rows, window, sinks);
     }
 }
 
@@ -437,17 +548,18 @@ static void draw(const lh_compute *compute, float *logits, size_t stride, uint32
                  const lh_drawn_row *rows, uint32_t count, uint32_t *tokens) {
     lh_cuda_queue *queue = queue_of(compute);
     lh_cuda_draws *draws = &queue->draws;
-    if (!works(queue) ||
-        !note(queue, lh_cuda_draws_fill(draws, queue->plugin, vocabulary, rows, count)) ||
-        !reserve_scratch(queue, queue->plugin->draw_scratch_bytes(count, vocabulary)))
-        return;
-    put(compute, draws->memory, draws->host, draws->used_bytes);
-    ASK(queue, change_logits, queue->compute, logits, stride, count, vocabulary,
-        lh_cuda_draws_changes(draws));
-    ASK(queue, draw, queue->compute, lh_cuda_draws_tokens(draws), logits, stride, count, vocabulary,
-        lh_cuda_draws_rows(draws), draws->cuts, queue->scratch);
-    const size_t bytes = count * sizeof *tokens;
-    ASK(queue, copy, queue->compute, tokens, bytes, lh_cuda_draws_tokens(draws), bytes, bytes, 1);
+    for (uint32_t done = 0; done < count && works(queue); done += draws->count) {
+        float *some = logits + done * stride;
+        lh_cuda_draws_fill(draws, vocabulary, rows + done, count - done);
+        put(compute, draws->memory, draws->host, draws->used_bytes);
+        ASK(queue, change_logits, queue->compute, some, stride, draws->count, vocabulary,
+            lh_cuda_draws_changes(draws));
+        ASK(queue, draw, queue->compute, lh_cuda_draws_tokens(draws), some, stride, draws->count,
+            vocabulary, lh_cuda_draws_rows(draws), draws->cuts, queue->scratch.memory);
+        const size_t bytes = draws->count * sizeof *tokens;
+        ASK(queue, copy, queue->compute, tokens + done, bytes, lh_cuda_draws_tokens(draws), bytes,
+            bytes, 1);
+    }
 }
 
 /* ---- Latent attention ---- */
@@ -473,13 +585,9 @@ static void latent_attention(const lh_compute *compute, void *latent, const lh_e
     const lh_cuda_attention_rows all =
         lh_cuda_rows_of_attention(&queue->rows, lh_cuda_rows_offset(&view.shape, layer));
     (void)count;
-    if (!reserve_scratch(queue, queue->plugin->attention_scratch_bytes(
-                                    lh_min_u32(all.count, l->rows_max), l->heads, l->shape.rank,
-                                    all.context, LH_ATTENTION_ALL)))
-        return;
     const lh_cuda_latent_call call = {
         queue->plugin, queue->compute,        compute->activations, &view.shape, k_b,
-        v_b,           queue->rows.is_prompt, queue->scratch};
+        v_b,           queue->rows.is_prompt, &queue->scratch};
     note(queue, lh_cuda_latent_attend(l, &call, &all, q, y));
 }
 
@@ -499,10 +607,13 @@ static void close_slots(const lh_compute *compute, void *slots) {
 static const float *route(const lh_compute *compute, void *slots, float *logits, const float *bias,
                           const float *scale, uint32_t rows) {
     lh_cuda_queue *queue = queue_of(compute);
-    const lh_cuda_slots *s = lh_cuda_slots_for(slots, bias, rows);
-    ASK(queue, route, queue->compute, &s->experts, &s->routing, logits,
-        lh_row_stride(s->routing.experts), scale, rows);
-    return s->experts.slot_shares;
+    const lh_cuda_slots *s = slots;
+    const lh_cuda_experts experts = lh_cuda_slots_for(s, rows);
+    lh_cuda_routing routing = s->routing;
+    routing.bias = bias;
+    ASK(queue, route, queue->compute, &experts, &routing, logits, lh_row_stride(routing.experts),
+        scale, rows);
+    return experts.slot_shares;
 }
 
 static lh_activations expert_rows(const lh_compute *compute, const lh_expert_product *product,
@@ -521,11 +632,13 @@ static void expert_products(const lh_compute *compute, void *slots,
                             const lh_expert_product *products, uint32_t count, const lh_packed *x) {
     lh_cuda_queue *queue = queue_of(compute);
     const lh_cuda_slots *s = slots;
+    const uint32_t rows = queue->rows.count;
+    const lh_cuda_experts experts = lh_cuda_slots_for(s, rows);
     for (uint32_t i = 0; i < count; i++) {
-        const lh_activations rows = expert_rows(compute, &products[i], x, s->rows);
+        const lh_activations packed = expert_rows(compute, &products[i], x, rows);
         const lh_cuda_expert_matrices w = expert_matrices(&products[i]);
-        ASK(queue, expert_products, queue->compute, products[i].y, products[i].stride, &rows, &w,
-            &s->experts, &s->routing, s->rows);
+        ASK(queue, expert_products, queue->compute, products[i].y, products[i].stride, &packed, &w,
+            &experts, &s->routing, rows);
     }
 }
 
@@ -533,10 +646,12 @@ static void expert_sum(const lh_compute *compute, void *slots, const lh_expert_p
                        const lh_packed *x, lh_span out) {
     lh_cuda_queue *queue = queue_of(compute);
     const lh_cuda_slots *s = slots;
-    const lh_activations rows = expert_rows(compute, product, x, s->rows * s->routing.used);
+    const uint32_t rows = queue->rows.count;
+    const lh_cuda_experts experts = lh_cuda_slots_for(s, rows);
+    const lh_activations packed = expert_rows(compute, product, x, rows * s->routing.used);
     const lh_cuda_expert_matrices w = expert_matrices(product);
-    ASK(queue, expert_sum, queue->compute, product->y, product->stride, &rows, &w, out, &s->experts,
-        &s->routing, s->rows);
+    ASK(queue, expert_sum, queue->compute, product->y, product->stride, &packed, &w, out, &experts,
+        &s->routing, rows);
 }
 
 static void sigmoid(const lh_compute *compute, float *y, const float *x, size_t stride,
@@ -547,18 +662,9 @@ static void sigmoid(const lh_compute *compute, float *y, const float *x, size_t 
 
 /* ---- Repeating ---- */
 
-/* Room for keys in steps: attention has blocks of threads for so many, of which those without keys
- * end at once. So a recording serves while a context doubles. */
-static uint32_t context_of_kind(uint32_t context) {
-    uint32_t room = LH_ATTENTION_BLOCK;
-    while (room < context && room <= UINT32_MAX / 2)
-        room *= 2;
-    return room;
-}
-
 static bool begin_repeat(const lh_compute *compute, const lh_repeat *repeat) {
     lh_cuda_queue *queue = queue_of(compute);
-    queue->rows.context = context_of_kind(queue->rows.context);
+    queue->rows.context = lh_cuda_room(queue->rows.context);
     const lh_cuda_kind kind = {repeat->buffer, repeat->rows, repeat->projected, queue->rows.context,
                                queue->rows.is_prompt};
     lh_cuda_recording *recording =
@@ -591,10 +697,13 @@ static const lh_ops cuda_ops = {
     .map = map,
     .unmap = unmap,
     .put = put,
+    .put_memory = put_memory,
+    .put_filled = put_filled,
     .put_rows = put_rows,
     .copy = copy,
     .send = send,
     .sent = sent,
+    .packs = true,
     .sends_ahead = LH_STEP_COLUMN_SHARDS_MAX - 1,
     .settle = settle,
     .begin_repeat = begin_repeat,
@@ -625,4 +734,25 @@ static const lh_ops cuda_ops = {
     .sigmoid = sigmoid,
 };
 
-const lh_device lh_cuda_queue_device = {"cuda", &cuda_ops, open_queue, close_queue, NULL};
+static uint64_t work_bytes(const lh_device *base, const lh_device_work *work) {
+    const lh_cuda_device *device = (const lh_cuda_device *)base;
+    const lh_model_config *config = work->config;
+    uint64_t bytes = work->rows * sizeof(uint32_t) + /* tokens */
+                     lh_cuda_rows_bytes(work->rows, work->context) + lh_cuda_draws_bytes(work) +
+                     lh_cuda_scratch_bytes(device, work);
+    if (work->is_fast)
+        bytes += device->plugin->fast_bytes();
+    if (config && config->latent.rank > 0)
+        bytes += lh_cuda_latent_bytes(config, work->rows);
+    if (config && config->experts > 0)
+        bytes += lh_cuda_slots_bytes(config, work->rows);
+    return bytes;
+}
+
+const lh_device lh_cuda_queue_device = {
+    .name = "cuda",
+    .ops = &cuda_ops,
+    .open = open_queue,
+    .close = close_queue,
+    .work_bytes = work_bytes,
+};

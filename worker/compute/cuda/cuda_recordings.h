@@ -2,8 +2,8 @@
  * host a few microseconds to ask for, and the GPU hardly longer to compute for one row: so a decode
  * step that has come before is asked for at once, as a graph of the CUDA runtime. Steps are alike
  * where buffer, rows and the room for keys are: what differs otherwise lies in the buffers that a
- * step fills before. A step of a kind is recorded when it comes the second time, for the first one
- * may have to make room. Thread: the stage's. */
+ * step fills before. A step of a kind is recorded when it comes the second time: many kinds come
+ * once. Thread: the stage's. */
 #pragma once
 
 #include "kernels/cuda/plugin.h"
@@ -31,5 +31,4 @@ typedef struct lh_cuda_recordings {
 /* The place of the kind; a new one takes that of the oldest. Valid until the next call. */
 lh_cuda_recording *lh_cuda_recordings_find(lh_cuda_recordings *recordings,
                                            const lh_cuda_plugin *plugin, const lh_cuda_kind *kind);
-/* Memory that they use has moved. */
 void lh_cuda_recordings_drop(lh_cuda_recordings *recordings, const lh_cuda_plugin *plugin);

@@ -1,10 +1,12 @@
 /* Runs of one sequence that follow each other share its addresses. */
 #include "worker/compute/cuda/cuda_rows.h"
 
+#include "common/base/arithmetic.h"
+#include "common/protocol/step_parts.h"
+
+#include <assert.h>
 #include <stdlib.h>
 
-/* Pages for which there is room at first. */
-#define PAGES_AT_FIRST 4096u
 /* From so many rows a run on, in the mean, they are a prompt's. */
 #define PROMPT_RUN_ROWS 8u
 
@@ -16,23 +18,18 @@ static size_t head_bytes(uint32_t rows) {
     return places_bytes(rows) + rows * sizeof(lh_cuda_attention_row);
 }
 
-static int reserve(lh_cuda_rows *rows, const lh_cuda_plugin *plugin, size_t bytes) {
-    if (bytes <= rows->bytes)
-        return 0;
-    plugin->release(rows->memory);
-    free(rows->host);
-    rows->memory = NULL;
-    rows->bytes = 0;
-    rows->host = calloc(1, bytes);
-    int error = plugin->allocate(&rows->memory, bytes);
-    if (error == 0 && rows->host)
-        rows->bytes = bytes;
-    return rows->host ? error : LH_CUDA_OUT_OF_MEMORY;
+/* Every row may be of a sequence of its own, as long as the context. */
+size_t lh_cuda_rows_bytes(uint32_t rows, uint32_t context) {
+    const size_t sequences = lh_min_u32(rows, LH_STEP_SEGMENTS_MAX),
+                 pages = ((size_t)context + LH_KV_PAGE_POSITIONS - 1) / LH_KV_PAGE_POSITIONS;
+    return head_bytes(rows) + sequences * 2 * pages * sizeof(void *);
 }
 
-int lh_cuda_rows_init(lh_cuda_rows *rows, const lh_cuda_plugin *plugin, uint32_t rows_max) {
-    *rows = (lh_cuda_rows){.rows_max = rows_max};
-    return reserve(rows, plugin, head_bytes(rows_max) + 2 * PAGES_AT_FIRST * sizeof(void *));
+int lh_cuda_rows_init(lh_cuda_rows *rows, const lh_cuda_plugin *plugin, uint32_t rows_max,
+                      uint32_t context) {
+    *rows = (lh_cuda_rows){.rows_max = rows_max, .bytes = lh_cuda_rows_bytes(rows_max, context)};
+    rows->host = calloc(1, rows->bytes);
+    return rows->host ? plugin->allocate(&rows->memory, rows->bytes) : LH_CUDA_OUT_OF_MEMORY;
 }
 
 void lh_cuda_rows_reset(lh_cuda_rows *rows, const lh_cuda_plugin *plugin) {
@@ -55,13 +52,6 @@ static uint32_t pages_of_sequence(const lh_position_run *runs, uint32_t count, u
     return pages;
 }
 
-static size_t addresses_of(const lh_position_run *runs, uint32_t count) {
-    size_t addresses = 0;
-    for (uint32_t i = 0, next; i < count; i = next)
-        addresses += 2 * (size_t)pages_of_sequence(runs, count, i, &next);
-    return addresses;
-}
-
 /* The rows of runs [first, next), whose pages' addresses lie at `at` in the GPU's memory. */
 static void fill_rows(lh_cuda_rows *rows, const lh_position_run *runs, uint32_t first,
                       uint32_t next, const lh_kv_view *view, const uint8_t *at, uint32_t pages) {
@@ -82,18 +72,14 @@ static void fill_rows(lh_cuda_rows *rows, const lh_position_run *runs, uint32_t 
     }
 }
 
-int lh_cuda_rows_fill(lh_cuda_rows *rows, const lh_cuda_plugin *plugin, const lh_position_run *runs,
-                      uint32_t count) {
-    size_t head = head_bytes(rows->rows_max), addresses = addresses_of(runs, count),
-           bytes = head + addresses * sizeof(void *);
-    int error = reserve(rows, plugin, bytes > rows->bytes ? bytes + bytes / 2 : bytes);
+void lh_cuda_rows_fill(lh_cuda_rows *rows, const lh_position_run *runs, uint32_t count) {
+    size_t used = head_bytes(rows->rows_max);
     rows->count = rows->context = 0;
-    rows->used_bytes = error == 0 ? bytes : 0;
-    size_t used = head;
-    for (uint32_t i = 0, next; i < count && error == 0; i = next) {
+    for (uint32_t i = 0, next; i < count; i = next) {
         const lh_kv_view view = lh_kv_sequence_view(runs[i].sequence, 0);
         uint32_t pages = pages_of_sequence(runs, count, i, &next);
         void **list = (void **)(void *)(rows->host + used);
+        assert(used + 2 * (size_t)pages * sizeof(void *) <= rows->bytes);
         for (uint32_t page = 0; page < pages; page++) {
             list[page] = view.key_pages[page];
             list[pages + page] = view.value_pages[page];
@@ -101,8 +87,8 @@ int lh_cuda_rows_fill(lh_cuda_rows *rows, const lh_cuda_plugin *plugin, const lh
         fill_rows(rows, runs, i, next, &view, (const uint8_t *)rows->memory + used, pages);
         used += 2 * (size_t)pages * sizeof(void *);
     }
+    rows->used_bytes = used;
     rows->is_prompt = rows->count >= PROMPT_RUN_ROWS * count;
-    return error;
 }
 
 const lh_cuda_kv_place *lh_cuda_rows_places(const lh_cuda_rows *rows) {

@@ -20,13 +20,14 @@ typedef struct lh_cuda_rows {
     size_t bytes, used_bytes;
 } lh_cuda_rows;
 
-/* For steps of so many rows. 0, or the runtime's error. */
-int lh_cuda_rows_init(lh_cuda_rows *rows, const lh_cuda_plugin *plugin, uint32_t rows_max);
+/* Of the GPU's memory, for steps of so many rows of sequences of at most `context` positions. */
+size_t lh_cuda_rows_bytes(uint32_t rows, uint32_t context);
+/* For these. 0, or the runtime's error. */
+int lh_cuda_rows_init(lh_cuda_rows *rows, const lh_cuda_plugin *plugin, uint32_t rows_max,
+                      uint32_t context);
 void lh_cuda_rows_reset(lh_cuda_rows *rows, const lh_cuda_plugin *plugin);
-/* Fills `host`, with what follows from `memory`, to which it is to be copied: used_bytes. 0, or the
- * runtime's error, as it may have to grow. */
-int lh_cuda_rows_fill(lh_cuda_rows *rows, const lh_cuda_plugin *plugin, const lh_position_run *runs,
-                      uint32_t count);
+/* Fills `host`, with what follows from `memory`, to which it is to be copied: used_bytes. */
+void lh_cuda_rows_fill(lh_cuda_rows *rows, const lh_position_run *runs, uint32_t count);
 
 const lh_cuda_kv_place *lh_cuda_rows_places(const lh_cuda_rows *rows);
 lh_cuda_attention_rows lh_cuda_rows_of_attention(const lh_cuda_rows *rows, size_t offset);

@@ -59,6 +59,11 @@ static size_t lay_out(lh_cuda_slots *s, uint32_t rows, uint8_t *memory) {
     return bytes;
 }
 
+size_t lh_cuda_slots_bytes(const lh_model_config *config, uint32_t rows) {
+    lh_cuda_slots slots = {.routing = routing_of(config)};
+    return lay_out(&slots, rows, NULL);
+}
+
 lh_cuda_slots *lh_cuda_slots_open(const lh_cuda_plugin *plugin, const lh_model_config *config,
                                   const lh_parameters *weights, uint32_t rows) {
     lh_cuda_slots *s = calloc(1, sizeof *s);
@@ -85,14 +90,12 @@ void lh_cuda_slots_close(const lh_cuda_plugin *plugin, lh_cuda_slots *slots) {
     free(slots);
 }
 
-const lh_cuda_slots *lh_cuda_slots_for(lh_cuda_slots *slots, const float *bias, uint32_t rows) {
-    slots->experts = slots->ordered;
-    slots->routing.bias = bias;
-    slots->rows = rows;
+lh_cuda_experts lh_cuda_slots_for(const lh_cuda_slots *slots, uint32_t rows) {
+    lh_cuda_experts experts = slots->ordered;
     if (!slots->has_floats && rows <= LH_CUDA_EXPERT_SUM_ROWS) {
-        slots->experts.nth_rows = slots->experts.nth_slots = NULL;
-        slots->experts.nth_shares = NULL;
-        slots->experts.nth_groups = NULL;
+        experts.nth_rows = experts.nth_slots = NULL;
+        experts.nth_shares = NULL;
+        experts.nth_groups = NULL;
     }
-    return slots;
+    return experts;
 }

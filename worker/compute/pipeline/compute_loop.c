@@ -276,7 +276,7 @@ static void on_shard(void *context, const lh_stage_shard *shard) {
     if (!message)
         lh_fail(&step->failure, LH_ERR_NO_MEMORY, "encoded shard: out of memory");
     else
-        status = f->loop->options->encode(step->encoding, shard, &bytes, &length, &step->failure);
+        status = f->loop->options->encode(step->wire, shard, &bytes, &length, &step->failure);
     if (status != LH_OK) {
         step->failure.status = status;
         free(message);
@@ -331,6 +331,7 @@ static void finish(lh_compute_loop *loop, lh_pipeline_step *step) {
         finishing context = {loop, step};
         lh_stage_output output = {.context = &context,
                                   .on_shard = on_shard,
+                                  .wire = step->wire,
                                   .on_sample = on_sample,
                                   .on_score = on_score,
                                   .on_pooled = on_pooled,
@@ -338,6 +339,9 @@ static void finish(lh_compute_loop *loop, lh_pipeline_step *step) {
         step->finish_us = lh_clock_us();
         lh_status status = lh_stage_finish(step->stage_step, &output, &error);
         step->finished_us = lh_clock_us();
+        if (step->gathers)
+            step->gather_count =
+                lh_stage_gather_times(loop->stage, step->gathers, LH_PIPELINE_GATHERS_MAX);
         if (status != LH_OK && step->failure.status == LH_OK) {
             error.status = status;
             step->failure = error;

@@ -111,7 +111,9 @@ static void deliver_end(lh_pipeline *pipeline, lh_pipeline_step *step) {
         tell_work(pipeline, step->context,
                   &(lh_pipeline_span){.work = LH_PIPELINE_FINISH,
                                       .begin_us = step->finish_us,
-                                      .end_us = step->finished_us});
+                                      .end_us = step->finished_us,
+                                      .gathers = step->gathers,
+                                      .gather_count = step->gather_count});
     }
     pipeline->options.events.on_ended(pipeline->options.context, step->context,
                                       step->failure.status, step->failure.message, step->results,

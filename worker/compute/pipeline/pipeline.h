@@ -22,6 +22,7 @@
 
 #include "common/base/status.h"
 #include "worker/compute/stage/batch.h"
+#include "worker/compute/stage/gather.h"
 #include "worker/compute/stage/stage.h"
 
 #include <stdbool.h>
@@ -43,7 +44,14 @@ typedef struct lh_pipeline_span {
     lh_pipeline_work work;
     uint32_t first_row, rows, first_column, columns; /* ACCEPT, EMIT: of the shard */
     int64_t begin_us, end_us;
+    /* FINISH of a step that is timed, of a stage that leads others: how its gathers went; as long
+     * as the call */
+    const lh_gather_times *gathers;
+    uint32_t gather_count;
 } lh_pipeline_span;
+
+/* Gathers that are told of a step. */
+#define LH_PIPELINE_GATHERS_MAX 256u
 
 /* Called by lh_pipeline_poll, in the order in which things happened. They may call into the
  * pipeline, but neither poll nor destroy it: whoever wants it gone when something ends does so
@@ -70,9 +78,9 @@ typedef struct lh_pipeline_events {
 
 typedef struct lh_pipeline_options {
     size_t inbox_bytes, outbox_bytes; /* bounds of the two queues */
-    /* Compute thread: turns a shard into bytes for the wire; `encoding` is the step's. *bytes is
+    /* Compute thread: turns a shard into bytes for the wire, of the step's type. *bytes is
      * malloc'd. */
-    lh_status (*encode)(uint32_t encoding, const lh_stage_shard *shard, void **bytes,
+    lh_status (*encode)(lh_wire_type wire, const lh_stage_shard *shard, void **bytes,
                         size_t *length, lh_error *error);
     /* Compute thread: there is something to poll. */
     void (*wake)(void *context);
@@ -107,7 +115,8 @@ lh_status lh_pipeline_reset(lh_pipeline *pipeline, bool keeps_kv, lh_error *erro
 typedef struct lh_pipeline_begin_options {
     lh_batch batch;    /* copied; rows = 0: only truncations */
     bool decode;       /* goes before those that are not */
-    uint32_t encoding; /* passed to `encode` */
+    bool timed;        /* gathers are told */
+    lh_wire_type wire; /* of its result: for `encode` */
     uint32_t width;    /* columns of the model's hidden state: of what is pooled */
     uint32_t truncation_count;
     const lh_step_truncation *truncations; /* copied */

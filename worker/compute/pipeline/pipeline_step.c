@@ -15,9 +15,13 @@ static size_t pooled_bytes(const lh_step_segment *segment, uint32_t width) {
     return segment->pooling.rows > 0 ? padded(width * sizeof(int64_t)) : 0;
 }
 
+static size_t gathers_bytes(const lh_pipeline_begin_options *options) {
+    return options->timed ? padded(LH_PIPELINE_GATHERS_MAX * sizeof(lh_gather_times)) : 0;
+}
+
 static size_t extra_bytes(const lh_pipeline_begin_options *options) {
     const lh_batch *batch = &options->batch;
-    size_t bytes = padded(batch->rows * sizeof(uint32_t)) +
+    size_t bytes = gathers_bytes(options) + padded(batch->rows * sizeof(uint32_t)) +
                    padded(batch->segment_count * sizeof *batch->segments) +
                    padded(options->truncation_count * sizeof *options->truncations);
     bytes += padded(options->masks.drop_count * sizeof *options->masks.drops) +
@@ -82,6 +86,8 @@ static void make_results(lh_pipeline_step *step, uint32_t width, uint8_t *at) {
 static void copy_batch(lh_pipeline_step *step, const lh_pipeline_begin_options *options,
                        uint8_t *at) {
     const lh_batch *batch = &options->batch;
+    step->gathers = options->timed ? (lh_gather_times *)(void *)at : NULL;
+    at += gathers_bytes(options);
     step->batch = *batch;
     step->batch.tokens = copy(&at, batch->tokens, batch->rows * sizeof(uint32_t));
     lh_step_segment *segments = copy(&at, batch->segments, batch->segment_count * sizeof *segments);
@@ -113,7 +119,7 @@ lh_status lh_pipeline_step_create(lh_shard_queue *inbox, const lh_pipeline_begin
     made->context = options->step_context;
     atomic_init(&made->cancelled, false);
     made->decode = options->decode;
-    made->encoding = options->encoding;
+    made->wire = options->wire;
     made->truncation_count = options->truncation_count;
     made->resyncs = options->resyncs;
     made->shards_tail = &made->shards;

@@ -60,7 +60,7 @@ struct lh_pipeline_step {
     atomic_bool cancelled;
 
     bool decode;
-    uint32_t encoding;
+    lh_wire_type wire;
     lh_batch batch; /* its arrays, the truncations and the masks lie behind this struct */
     uint32_t truncation_count;
     const lh_step_truncation *truncations;
@@ -79,6 +79,8 @@ struct lh_pipeline_step {
     bool forgotten;                      /* FORGET has come */
     bool truncated;                      /* its truncations are done */
     int64_t begin_us, begun_us, finish_us, finished_us; /* 0: not yet */
+    lh_gather_times *gathers; /* [LH_PIPELINE_GATHERS_MAX]; NULL: they are not told */
+    uint32_t gather_count;
     lh_message begin_message, forget_message, ended_message;
 };
 

@@ -68,25 +68,29 @@ void lh_activation_buffer_reset(lh_activation_buffer *buffer, const lh_compute *
     *buffer = (lh_activation_buffer){0};
 }
 
-static bool attention_init(lh_attention *attention, const lh_model_config *config, uint32_t rows,
-                           uint32_t context, uint32_t threads) {
-    size_t bytes = lh_attention_scratch_bytes(config->head_dim);
-    attention->heads = config->heads;
-    attention->kv_heads = config->kv_heads;
-    attention->head_dim = config->head_dim;
-    attention->scale = config->attention_scale;
-    attention->scratch_bytes = (bytes + 63) / 64 * 64;
-    attention->scratch = lh_aligned_array_allocate(attention->scratch_bytes, threads);
-    attention->partials = lh_attention_partials_of(config->heads, config->kv_heads,
-                                                   config->head_dim, rows, context, threads);
-    return lh_attention_partials_allocate(&attention->partials) && attention->scratch;
+static bool attention_init(lh_attention *attention, const lh_model_config *config,
+                           const lh_division *division, const lh_compute *compute, uint32_t rows,
+                           uint32_t context) {
+    const uint32_t first = lh_division_own(division, &division->kv_heads).begin * division->group;
+    *attention =
+        (lh_attention){.heads = config->heads,
+                       .kv_heads = config->kv_heads,
+                       .head_dim = config->head_dim,
+                       .group = division->group,
+                       .lacking = lh_division_own(division, &division->heads).begin - first,
+                       .scale = config->attention_scale};
+    if (!compute->ops->open_attention)
+        return true;
+    attention->scratch = compute->ops->open_attention(compute, attention, rows, context);
+    return attention->scratch;
 }
 
 static bool feed_forward_init(lh_scratch *scratch, const lh_model_config *config,
-                              const lh_parameters *weights, const lh_compute *compute,
-                              uint32_t rows) {
+                              const lh_division *division, const lh_parameters *weights,
+                              const lh_compute *compute, uint32_t rows) {
     size_t wide = lh_row_stride(config->feed_forward_width);
-    bool complete = lh_floats_allocate(compute, &scratch->gate, rows, wide) &&
+    bool complete = lh_own_columns_allocate(compute, &scratch->gate, rows, wide,
+                                            lh_division_own(division, &division->gated)) &&
                     lh_floats_allocate(compute, &scratch->up, rows, wide);
     for (uint32_t i = 0; i < weights->layer_count && complete; i++)
         if (weights->layers[i].down.data)
@@ -96,9 +100,11 @@ static bool feed_forward_init(lh_scratch *scratch, const lh_model_config *config
 }
 
 static bool branch_gain_init(lh_scratch *scratch, const lh_model_config *config,
-                             const lh_compute *compute) {
-    const uint32_t widths[] = {lh_model_attended_width(config), config->feed_forward_width,
-                               config->expert_width, config->shared_expert_width};
+                             const lh_division *division, const lh_compute *compute) {
+    const uint32_t widths[] = {lh_division_own(division, &division->attended).end,
+                               lh_division_own(division, &division->gated).end,
+                               lh_division_own(division, &division->mixed).end,
+                               lh_division_own(division, &division->shared).end};
     uint32_t widest = 0;
     for (size_t i = 0; i < sizeof widths / sizeof widths[0]; i++)
         widest = widths[i] > widest ? widths[i] : widest;
@@ -125,26 +131,30 @@ static bool latent_init(lh_scratch *scratch, const lh_model_config *config,
 }
 
 lh_status lh_scratch_init(lh_scratch *scratch, const lh_model_config *config,
-                          const lh_parameters *weights, const lh_compute *compute, uint32_t rows,
-                          uint32_t context, uint32_t threads, lh_error *error) {
+                          const lh_division *division, const lh_parameters *weights,
+                          const lh_compute *compute, uint32_t rows, uint32_t context,
+                          lh_error *error) {
     *scratch = (lh_scratch){0};
-    bool complete = config->latent.rank > 0
-                        ? latent_init(scratch, config, weights, compute, rows, context)
-                        : attention_init(&scratch->attention, config, rows, context, threads);
+    bool complete =
+        config->latent.rank > 0
+            ? latent_init(scratch, config, weights, compute, rows, context)
+            : attention_init(&scratch->attention, config, division, compute, rows, context);
     for (uint32_t i = 0; i < weights->layer_count && complete; i++) {
         const lh_layer *layer = &weights->layers[i];
         complete = lh_packed_add(compute, &scratch->attended_packed, &layer->attn_output, rows);
     }
     size_t attended = lh_row_stride(lh_model_attended_width(config));
     complete = complete && lh_floats_allocate(compute, &scratch->scale, rows, 1) &&
-               lh_floats_allocate(compute, &scratch->attended, rows, attended);
+               lh_whole_rows_init(&scratch->whole_rows, config, division, compute, rows) &&
+               lh_own_columns_allocate(compute, &scratch->attended, rows, attended,
+                                       lh_division_own(division, &division->attended));
     if (config->residual_scale != 1)
-        complete = complete && branch_gain_init(scratch, config, compute);
+        complete = complete && branch_gain_init(scratch, config, division, compute);
     if (config->experts > 0)
-        complete = complete && lh_experts_init(&scratch->experts, config, weights, compute, rows,
-                                               NULL) == LH_OK;
+        complete = complete && lh_experts_init(&scratch->experts, config, division, weights,
+                                               compute, rows, NULL) == LH_OK;
     if (lh_model_has(config, LH_TENSOR_FFN_DOWN))
-        complete = complete && feed_forward_init(scratch, config, weights, compute, rows);
+        complete = complete && feed_forward_init(scratch, config, division, weights, compute, rows);
     if (lh_model_has(config, LH_TENSOR_ATTN_POST_NORM) ||
         lh_model_has(config, LH_TENSOR_FFN_POST_NORM))
         complete = complete && lh_floats_allocate(compute, &scratch->branch, rows, config->width);
@@ -162,12 +172,13 @@ void lh_scratch_reset(lh_scratch *scratch, const lh_compute *compute) {
     compute->ops->release(compute, scratch->up);
     compute->ops->release(compute, scratch->gate);
     compute->ops->release(compute, scratch->attended);
+    lh_whole_rows_reset(&scratch->whole_rows, compute);
     compute->ops->release(compute, scratch->scale);
     lh_packed_reset(compute, &scratch->gated_packed);
     lh_packed_reset(compute, &scratch->attended_packed);
     lh_packed_reset(compute, &scratch->latent_queries);
     compute->ops->close_latent(compute, scratch->latent);
-    free(scratch->attention.partials.data);
-    free(scratch->attention.scratch);
+    if (scratch->attention.scratch)
+        compute->ops->close_attention(scratch->attention.scratch);
     *scratch = (lh_scratch){0};
 }

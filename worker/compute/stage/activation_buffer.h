@@ -6,9 +6,11 @@
 
 #include "common/base/status.h"
 #include "common/model/model.h"
+#include "worker/compute/stage/division.h"
 #include "worker/compute/stage/experts.h"
 #include "worker/compute/stage/ops.h"
 #include "worker/compute/stage/parameters.h"
+#include "worker/compute/stage/row_norms.h"
 
 typedef struct lh_activation_buffer {
     float *h;         /* [rows][width]: the activation, the residual stream */
@@ -22,17 +24,21 @@ typedef struct lh_activation_buffer {
 } lh_activation_buffer;
 
 typedef struct lh_scratch {
-    float *scale;    /* [rows]: 1 / rms */
-    float *attended; /* [rows][heads][head_dim or value_dim] */
-    lh_packed attended_packed;
-    float *gate, *up; /* [rows][feed_forward_width] */
-    lh_packed gated_packed;
+    float *scale; /* [rows]: 1 / rms */
+    lh_whole_rows whole_rows;
+    /* [rows][heads][head_dim or value_dim], behind as many floats as columns come before the
+     * member's own: so the columns have the numbers that they have in the packed rows */
+    float *attended;
+    lh_packed attended_packed; /* of all members */
+    float *gate;               /* [rows][feed_forward_width], likewise */
+    float *up;                 /* [rows][feed_forward_width] */
+    lh_packed gated_packed;    /* of all members */
     /* [rows][width]: what attention or feed-forward adds to h, before its norm; NULL: no such
      * norm */
     float *branch;
-    float *branch_gain;       /* [widest]: residual_scale for each column; NULL: 1 */
-    lh_experts experts;       /* of a mixture; gate, up and gated_packed are of its dense layers */
-    lh_attention attention;   /* with one scratch for each thread */
+    float *branch_gain; /* [widest]: residual_scale for each column; NULL: 1 */
+    lh_experts experts; /* of a mixture; gate, up and gated_packed are of its dense layers */
+    lh_attention attention;
     void *latent;             /* instead of it, where attention is latent: the device's */
     lh_packed latent_queries; /* [rows][query_rank], where queries are made of such rows */
 } lh_scratch;
@@ -43,8 +49,9 @@ lh_status lh_activation_buffer_init(lh_activation_buffer *buffer, const lh_model
                                     const lh_parameters *weights, const lh_compute *compute,
                                     uint32_t rows, lh_error *error);
 void lh_activation_buffer_reset(lh_activation_buffer *buffer, const lh_compute *compute);
-/* context: positions of one sequence. */
+/* context: positions of one sequence; the config is the member's. */
 lh_status lh_scratch_init(lh_scratch *scratch, const lh_model_config *config,
-                          const lh_parameters *weights, const lh_compute *compute, uint32_t rows,
-                          uint32_t context, uint32_t threads, lh_error *error);
+                          const lh_division *division, const lh_parameters *weights,
+                          const lh_compute *compute, uint32_t rows, uint32_t context,
+                          lh_error *error);
 void lh_scratch_reset(lh_scratch *scratch, const lh_compute *compute);

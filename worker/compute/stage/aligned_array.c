@@ -19,6 +19,13 @@ bool lh_floats_allocate(const lh_compute *compute, float **array, size_t rows, s
     return *array;
 }
 
+bool lh_own_columns_allocate(const lh_compute *compute, float **array, size_t rows, size_t width,
+                             lh_span own) {
+    size_t count;
+    return !__builtin_mul_overflow(rows, width, &count) &&
+           lh_floats_allocate(compute, array, 1, count + own.begin);
+}
+
 bool lh_packed_add(const lh_compute *compute, lh_packed *packed, const lh_matrix *matrix,
                    uint32_t rows) {
     lh_activation_kind kind = lh_activation_kind_for(matrix->dtype, compute->activations);

@@ -4,6 +4,7 @@
 
 #include "common/base/arithmetic.h"
 #include "worker/compute/stage/aligned_array.h"
+#include "worker/compute/stage/attention_partials.h"
 #include "worker/compute/stage/expert_slots.h"
 #include "worker/compute/stage/latent.h"
 #include "worker/compute/stage/work_parts.h"
@@ -325,7 +326,11 @@ static void store_part(void *context, uint32_t part, uint32_t thread) {
 }
 
 static void kv_store(const lh_compute *compute, const lh_position_run *runs, uint32_t count,
-                     uint32_t layer, const float *keys, const float *values) {
+                     uint32_t layer, const lh_rope *turn, float *keys, const float *values) {
+    const lh_kv_shape shape = lh_kv_sequence_view(runs[0].sequence, layer).shape;
+    const lh_position_run *last = &runs[count - 1];
+    if (turn)
+        rope(compute, turn, keys, last->first_row + last->rows, shape.kv_heads, shape.key_dim);
     lh_sequence_arguments arguments = {
         .kernels = compute->kernels,
         .runs = runs,
@@ -337,8 +342,46 @@ static void kv_store(const lh_compute *compute, const lh_position_run *runs, uin
     lh_thread_pool_run(compute->pool, arguments.parts, store_part, &arguments);
 }
 
+/* What attention is computed in. */
+typedef struct lh_attention_scratch {
+    char *threads; /* what each of them has, thread_bytes apart */
+    size_t thread_bytes;
+    lh_attention_partials partials;
+} lh_attention_scratch;
+
+static void close_attention(void *memory) {
+    lh_attention_scratch *scratch = memory;
+    if (!scratch)
+        return;
+    free(scratch->partials.data);
+    free(scratch->threads);
+    free(scratch);
+}
+
+static void *open_attention(const lh_compute *compute, const lh_attention *shape, uint32_t rows,
+                            uint32_t context) {
+    const uint32_t threads = lh_thread_pool_size(compute->pool);
+    lh_attention_scratch *scratch = calloc(1, sizeof *scratch);
+    if (!scratch)
+        return NULL;
+    scratch->thread_bytes = (lh_attention_scratch_bytes(shape->head_dim) + 63) / 64 * 64;
+    scratch->threads = lh_aligned_array_allocate(scratch->thread_bytes, threads);
+    scratch->partials = lh_attention_partials_of(shape->heads, shape->kv_heads, shape->head_dim,
+                                                 rows, context, threads);
+    if (scratch->threads && lh_attention_partials_allocate(&scratch->partials))
+        return scratch;
+    close_attention(scratch);
+    return NULL;
+}
+
+static const lh_attention_partials *partials_of(const lh_attention *attention) {
+    const lh_attention_scratch *scratch = attention->scratch;
+    return &scratch->partials;
+}
+
 static void *scratch_of(const lh_attention *attention, uint32_t thread) {
-    return (char *)attention->scratch + thread * attention->scratch_bytes;
+    const lh_attention_scratch *scratch = attention->scratch;
+    return scratch->threads + thread * scratch->thread_bytes;
 }
 
 /* A part is one KV head of one run. The last runs go first, because late positions have the most
@@ -348,12 +391,13 @@ static void attention_part(void *context, uint32_t part, uint32_t thread) {
     const lh_attention *attention = a->attention;
     const lh_position_run *run = &a->runs[a->count - 1 - part / attention->kv_heads];
     const lh_kv_view view = lh_kv_sequence_view(run->sequence, a->layer);
+    const uint32_t kv_head = part % attention->kv_heads;
+    const lh_span heads = lh_attention_heads_of(attention, kv_head);
     size_t stride = lh_row_stride((size_t)attention->heads * attention->head_dim),
-           offset = run->first_row * stride;
-    uint32_t kv_head = part % attention->kv_heads, group = attention->heads / attention->kv_heads;
-    a->kernels->attention(a->y + offset, stride, a->q + offset, stride, &view, kv_head, group,
-                          run->first_position, run->rows, a->window, attention->scale,
-                          a->sinks ? a->sinks + (size_t)kv_head * group : NULL,
+           offset = run->first_row * stride + (size_t)heads.begin * attention->head_dim;
+    a->kernels->attention(a->y + offset, stride, a->q + offset, stride, &view, kv_head,
+                          heads.end - heads.begin, run->first_position, run->rows, a->window,
+                          attention->scale, a->sinks ? a->sinks + heads.begin : NULL,
                           scratch_of(attention, thread));
 }
 
@@ -361,9 +405,9 @@ static void attention_part(void *context, uint32_t part, uint32_t thread) {
 static void attention_block_part(void *context, uint32_t part, uint32_t thread) {
     const lh_sequence_arguments *a = context;
     const lh_attention *attention = a->attention;
-    const uint32_t group = attention->heads / attention->kv_heads, block = part % a->blocks,
-                   kv_head = part / a->blocks % attention->kv_heads,
+    const uint32_t block = part % a->blocks, kv_head = part / a->blocks % attention->kv_heads,
                    row = part / a->blocks / attention->kv_heads;
+    const lh_span heads = lh_attention_heads_of(attention, kv_head);
     const lh_position_run run = lh_attention_partials_row(a->runs, row);
     const lh_span seen = lh_attention_blocks(run.first_position, a->window);
     if (seen.begin + block >= seen.end)
@@ -372,9 +416,9 @@ static void attention_block_part(void *context, uint32_t part, uint32_t thread) 
     const float *q =
         a->q + run.first_row * lh_row_stride((size_t)attention->heads * attention->head_dim);
     a->kernels->attention_blocks(
-        lh_attention_partials_at(&attention->partials, row, block, kv_head * group),
-        attention->partials.block_floats, q + (size_t)kv_head * group * attention->head_dim, &view,
-        kv_head, group, run.first_position, a->window, attention->scale,
+        lh_attention_partials_at(partials_of(attention), row, block, heads.begin),
+        partials_of(attention)->block_floats, q + (size_t)heads.begin * attention->head_dim, &view,
+        kv_head, heads.end - heads.begin, run.first_position, a->window, attention->scale,
         (lh_span){seen.begin + block, seen.begin + block + 1}, scratch_of(attention, thread));
 }
 
@@ -382,17 +426,17 @@ static void attention_block_part(void *context, uint32_t part, uint32_t thread) 
 static void attention_combine_part(void *context, uint32_t part, uint32_t thread) {
     const lh_sequence_arguments *a = context;
     const lh_attention *attention = a->attention;
-    const uint32_t group = attention->heads / attention->kv_heads,
-                   head = part % attention->kv_heads * group, row = part / attention->kv_heads;
+    const uint32_t row = part / attention->kv_heads;
+    const lh_span heads = lh_attention_heads_of(attention, part % attention->kv_heads);
     const lh_position_run run = lh_attention_partials_row(a->runs, row);
     const lh_span seen = lh_attention_blocks(run.first_position, a->window);
     (void)thread;
     a->kernels->attention_combine(
         a->y + run.first_row * lh_row_stride((size_t)attention->heads * attention->head_dim) +
-            (size_t)head * attention->head_dim,
-        lh_attention_partials_at(&attention->partials, row, 0, head),
-        attention->partials.block_floats, seen.end - seen.begin, group, attention->head_dim,
-        a->sinks ? a->sinks + head : NULL);
+            (size_t)heads.begin * attention->head_dim,
+        lh_attention_partials_at(partials_of(attention), row, 0, heads.begin),
+        partials_of(attention)->block_floats, seen.end - seen.begin, heads.end - heads.begin,
+        attention->head_dim, a->sinks ? a->sinks + heads.begin : NULL);
 }
 
 static void attention(const lh_compute *compute, const lh_attention *attention,
@@ -407,7 +451,7 @@ static void attention(const lh_compute *compute, const lh_attention *attention,
                                        .sinks = sinks,
                                        .q = q,
                                        .y = y};
-    arguments.blocks = lh_attention_partials_divide(&attention->partials, runs, count, window);
+    arguments.blocks = lh_attention_partials_divide(partials_of(attention), runs, count, window);
     if (arguments.blocks == 0) {
         lh_thread_pool_run(compute->pool, count * attention->kv_heads, attention_part, &arguments);
         return;
@@ -505,10 +549,10 @@ static void send(const lh_compute *compute, uint32_t number, const lh_outgoing *
     }
 }
 
-static float *sent(const lh_compute *compute, uint32_t number, const lh_outgoing *outgoing) {
+static lh_sent sent(const lh_compute *compute, uint32_t number, const lh_outgoing *outgoing) {
     (void)compute;
     (void)number;
-    return is_whole(outgoing) ? outgoing->h : outgoing->host;
+    return (lh_sent){.values = is_whole(outgoing) ? outgoing->h : outgoing->host};
 }
 
 static void locate(const lh_compute *compute, const lh_position_run *runs, uint32_t count) {
@@ -550,6 +594,8 @@ const lh_ops lh_cpu_ops = {
     .add_bias = add_bias,
     .locate = locate,
     .kv_store = kv_store,
+    .open_attention = open_attention,
+    .close_attention = close_attention,
     .attention = attention,
     .open_latent = lh_latent_open,
     .close_latent = lh_latent_close,

@@ -9,29 +9,32 @@
 #define SUM_MIN 0x1p-14f
 
 static bool allocate_shared(const lh_compute *compute, lh_experts *e, const lh_model_config *c,
-                            uint32_t rows) {
+                            lh_span own, uint32_t rows) {
     size_t wide = lh_row_stride(c->shared_expert_width);
-    return lh_floats_allocate(compute, &e->shared_gate, rows, wide) &&
+    return lh_own_columns_allocate(compute, &e->shared_gate, rows, wide, own) &&
            lh_floats_allocate(compute, &e->shared_up, rows, wide) &&
            lh_floats_allocate(compute, &e->shared_logit, rows, lh_row_stride(1)) &&
            lh_floats_allocate(compute, &e->shared_share, rows, 1);
 }
 
 static bool allocate(const lh_compute *compute, lh_experts *e, const lh_model_config *c,
-                     uint32_t rows, uint32_t slots) {
+                     const lh_division *division, uint32_t rows, uint32_t slots) {
     size_t wide = lh_row_stride(c->expert_width);
+    const lh_span mixed = lh_division_own(division, &division->mixed),
+                  shared = lh_division_own(division, &division->shared);
     return lh_floats_allocate(compute, &e->logits, rows, lh_row_stride(c->experts)) &&
-           lh_floats_allocate(compute, &e->gate, slots, wide) &&
-           lh_floats_allocate(compute, &e->up, slots, wide) && allocate_shared(compute, e, c, rows);
+           lh_own_columns_allocate(compute, &e->gate, slots, wide, mixed) &&
+           lh_floats_allocate(compute, &e->up, slots, wide) &&
+           allocate_shared(compute, e, c, shared, rows);
 }
 
 lh_status lh_experts_init(lh_experts *experts, const lh_model_config *config,
-                          const lh_parameters *weights, const lh_compute *compute, uint32_t rows,
-                          lh_error *error) {
+                          const lh_division *division, const lh_parameters *weights,
+                          const lh_compute *compute, uint32_t rows, lh_error *error) {
     uint32_t slots;
     *experts = (lh_experts){0};
     bool complete = !__builtin_mul_overflow(rows, config->experts_used, &slots) &&
-                    allocate(compute, experts, config, rows, slots);
+                    allocate(compute, experts, config, division, rows, slots);
     for (uint32_t i = 0; i < weights->layer_count && complete; i++) {
         const lh_layer *layer = &weights->layers[i];
         if (!layer->router.data)
@@ -43,7 +46,9 @@ lh_status lh_experts_init(lh_experts *experts, const lh_model_config *config,
     }
     if (complete)
         experts->slots = compute->ops->open_slots(compute, config, weights, rows);
-    if (experts->slots)
+    if (experts->slots && division->members > 1)
+        experts->later_slots = compute->ops->open_slots(compute, config, weights, (rows + 1) / 2);
+    if (experts->slots && (division->members < 2 || experts->later_slots))
         return LH_OK;
     lh_experts_reset(experts, compute);
     return lh_fail(error, LH_ERR_NO_MEMORY, "out of memory for %u rows at %u experts each", rows,
@@ -51,6 +56,7 @@ lh_status lh_experts_init(lh_experts *experts, const lh_model_config *config,
 }
 
 void lh_experts_reset(lh_experts *experts, const lh_compute *compute) {
+    compute->ops->close_slots(compute, experts->later_slots);
     compute->ops->close_slots(compute, experts->slots);
     compute->ops->release(compute, experts->shared_share);
     compute->ops->release(compute, experts->shared_logit);

@@ -33,18 +33,21 @@
 typedef struct lh_experts {
     float *logits;                  /* [rows][experts], rows lh_row_stride apart */
     void *slots;                    /* where rows go: the device's (open_slots of lh_ops) */
-    lh_packed gated_packed;         /* [rows * used][expert_width] */
+    void *later_slots;              /* the same for the later half (halves.h) of a step of several
+                                       members; NULL: alone */
+    lh_packed gated_packed;         /* [rows * used][expert_width], of all members */
     float *gate, *up;               /* [rows * used][expert_width], rows lh_row_stride apart */
-    lh_packed gated_shared;         /* [rows][shared_expert_width] */
+    lh_packed gated_shared;         /* [rows][shared_expert_width], of all members */
     float *shared_gate, *shared_up; /* [rows][shared_expert_width], rows lh_row_stride apart */
     float *shared_logit;            /* [rows], lh_row_stride(1) apart */
     float *shared_share;            /* [rows]: the sigmoid of it */
 } lh_experts;
 
-/* For steps of so many rows through these layers. LH_ERR_NO_MEMORY. */
+/* For steps of so many rows through these layers; the config and the layers are a member's
+ * (division.h), whose gates begin at the numbers of its own columns. LH_ERR_NO_MEMORY. */
 lh_status lh_experts_init(lh_experts *experts, const lh_model_config *config,
-                          const lh_parameters *weights, const lh_compute *compute, uint32_t rows,
-                          lh_error *error);
+                          const lh_division *division, const lh_parameters *weights,
+                          const lh_compute *compute, uint32_t rows, lh_error *error);
 void lh_experts_reset(lh_experts *experts, const lh_compute *compute);
 
 /* Of one row: logits[experts] become shares; chosen[used], shares[used]. bias[experts] may be NULL.

@@ -10,14 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Rows that share one pass over the head's weights. More would cost vocabulary * 4 bytes each and
- * save little: the pass is bound by arithmetic from here on. */
-#define GROUP_ROWS 16u
-
 /* A group as it is computed: first the rows that the device draws. */
 typedef struct lh_head_group {
-    lh_head_row rows[GROUP_ROWS];
-    uint32_t places[GROUP_ROWS]; /* of the rows in their order */
+    lh_head_row rows[LH_HEAD_ROWS];
+    uint32_t places[LH_HEAD_ROWS]; /* of the rows in their order */
     uint32_t count, drawn;
 } lh_head_group;
 
@@ -40,10 +36,10 @@ struct lh_head {
     int64_t *sums;         /* [width] */
     char *sampler_scratch; /* threads * sampler_bytes */
     size_t sampler_bytes;
-    lh_sample_result results[GROUP_ROWS];
-    lh_token_score scores[GROUP_ROWS];
-    lh_status statuses[GROUP_ROWS];
-    lh_error errors[GROUP_ROWS];
+    lh_sample_result results[LH_HEAD_ROWS];
+    lh_token_score scores[LH_HEAD_ROWS];
+    lh_status statuses[LH_HEAD_ROWS];
+    lh_error errors[LH_HEAD_ROWS];
 };
 
 static bool allocate_outgoing(lh_head *head) {
@@ -63,7 +59,7 @@ lh_status lh_head_create(const lh_model_config *config, const lh_parameters *wei
     lh_head *head = calloc(1, sizeof *head);
     if (!head)
         return lh_fail(error, LH_ERR_NO_MEMORY, "out of memory for the output head");
-    uint32_t group = rows < GROUP_ROWS ? rows : GROUP_ROWS;
+    uint32_t group = rows < LH_HEAD_ROWS ? rows : LH_HEAD_ROWS;
     head->config = config;
     head->weights = weights;
     head->compute = compute;
@@ -108,9 +104,9 @@ void lh_head_destroy(lh_head *head) {
 /* Where the host can read and change rows [count][width] of a device's array. */
 static float *bring(const lh_head *head, float *rows, uint32_t count, uint32_t width, float *host) {
     const lh_compute *compute = head->compute;
-    const lh_outgoing outgoing = {rows, count, width, {0, width}, host};
+    const lh_outgoing outgoing = {rows, count, width, {0, width}, host, LH_WIRE_F32, NULL};
     compute->ops->send(compute, 0, &outgoing);
-    return compute->ops->sent(compute, 0, &outgoing);
+    return compute->ops->sent(compute, 0, &outgoing).values;
 }
 
 /* Gathers the rows, packs them and finds their scales, by the operations of every norm. */
@@ -126,17 +122,28 @@ static void prepare_norm(lh_head *head, const float *h, const lh_head_row *rows,
                        head->config->rms_epsilon);
 }
 
-/* logits[count][vocabulary] = norm(h) W, by the operations of every norm and product (layer.c). */
-static void compute_logits(lh_head *head, const float *h, const lh_head_row *rows, uint32_t count) {
+/* logits[count][vocabulary] = norm(h) W, by the operations of every norm and product (layer.c):
+ * those of the member's own tokens, and then those of all. */
+static lh_status compute_logits(lh_head *head, lh_member *member, const float *h,
+                                const lh_head_row *rows, uint32_t count, lh_error *error) {
     const lh_compute *compute = head->compute;
+    const lh_division_spans *tokens = &member->division->tokens;
     const lh_span all = {0, head->config->width};
     const lh_matrix *matrix = &head->weights->head;
-    const lh_product product = {*matrix,    head->logits, head->logits_stride, {0, matrix->outputs},
-                                {0, count}, NULL};
+    const lh_product product = {*matrix,
+                                head->logits + lh_division_own(member->division, tokens).begin,
+                                head->logits_stride,
+                                {0, matrix->outputs},
+                                {0, count},
+                                NULL};
     prepare_norm(head, h, rows, count);
     if (head->config->logit_scale != 1)
         compute->ops->scale(compute, head->scale, 1, count, 1, head->config->logit_scale);
     compute->ops->products(compute, &product, 1, &head->normed, all, false, head->scale);
+    lh_gathering logits =
+        lh_gather_floats(member, tokens, head->logits, head->logits_stride, count);
+    lh_gathering_complete(&logits);
+    return lh_member_status(member, error);
 }
 
 static float *device_logits(const lh_head *head, uint32_t row) {
@@ -178,7 +185,7 @@ static void sort_rows(lh_head_group *group, const lh_head *head, const lh_head_r
 }
 
 static void draw_rows(lh_head *head, const lh_head_group *group) {
-    lh_drawn_row rows[GROUP_ROWS];
+    lh_drawn_row rows[LH_HEAD_ROWS];
     if (group->drawn == 0)
         return;
     for (uint32_t i = 0; i < group->drawn; i++)
@@ -262,14 +269,17 @@ static lh_status tell_results(lh_head *head, const lh_head_group *group, uint32_
     return LH_OK;
 }
 
-static lh_status run_group(lh_head *head, const float *h, const lh_head_row *rows, uint32_t first,
-                           uint32_t count, const lh_head_events *events, lh_error *error) {
+static lh_status run_group(lh_head *head, lh_member *member, const float *h,
+                           const lh_head_row *rows, uint32_t first, uint32_t count,
+                           const lh_head_events *events, lh_error *error) {
     lh_head_group group;
     lh_read_arguments arguments = {head, &group};
     sort_rows(&group, head, rows, count, events);
-    compute_logits(head, h, group.rows, count);
+    lh_status status = compute_logits(head, member, h, group.rows, count, error);
+    if (status != LH_OK)
+        return status;
     draw_rows(head, &group);
-    lh_status status = bring_logits(head, group.drawn, count - group.drawn, error);
+    status = bring_logits(head, group.drawn, count - group.drawn, error);
     for (uint32_t i = 0; i < count && status == LH_OK && events->on_logits; i++)
         events->on_logits(events->context, first + i, host_logits(head, &group, i));
     if (status == LH_OK)
@@ -279,12 +289,12 @@ static lh_status run_group(lh_head *head, const float *h, const lh_head_row *row
     return status == LH_OK ? tell_results(head, &group, first, events, error) : status;
 }
 
-lh_status lh_head_run(lh_head *head, const float *h, const lh_head_row *rows, uint32_t count,
-                      const lh_head_events *events, lh_error *error) {
+lh_status lh_head_run(lh_head *head, lh_member *member, const float *h, const lh_head_row *rows,
+                      uint32_t count, const lh_head_events *events, lh_error *error) {
     lh_status status = LH_OK;
     for (uint32_t first = 0; first < count && status == LH_OK; first += head->group_rows) {
         uint32_t left = count - first;
-        status = run_group(head, h, rows + first, first,
+        status = run_group(head, member, h, rows + first, first,
                            left < head->group_rows ? left : head->group_rows, events, error);
     }
     return status;

@@ -8,6 +8,10 @@
 #include "worker/compute/stage/logits.h"
 #include "worker/compute/stage/sampler.h"
 
+/* Rows that share one pass over the head's weights, and whose logits are there at once. More would
+ * cost vocabulary * 4 bytes each and save little: the pass is bound by arithmetic from here on. */
+#define LH_HEAD_ROWS 16u
+
 typedef struct lh_head lh_head;
 
 /* rows: the most of one step. LH_ERR_NO_MEMORY. */
@@ -40,5 +44,5 @@ lh_status lh_head_pool(lh_head *head, const float *h, const lh_head_row *rows, u
                        const int64_t **sums, lh_error *error);
 /* h[..][width] -> a result or a score for each of rows[count], in order. Errors: those of lh_sample
  * and lh_logits_score. */
-lh_status lh_head_run(lh_head *head, const float *h, const lh_head_row *rows, uint32_t count,
-                      const lh_head_events *events, lh_error *error);
+lh_status lh_head_run(lh_head *head, lh_member *member, const float *h, const lh_head_row *rows,
+                      uint32_t count, const lh_head_events *events, lh_error *error);

@@ -29,6 +29,7 @@ struct lh_kv_cache {
     uint32_t pages_total;
     uint32_t table_pages;
     uint8_t *memory;
+    size_t mapped_bytes;
     uint32_t *free_pages; /* a stack: the last one is taken first */
     uint32_t *holders;    /* [pages_total]: sequences that hold the page */
     _Atomic uint32_t free_count, sequence_count;
@@ -41,6 +42,13 @@ static uint32_t bucket_of(const lh_kv_cache *cache, uint64_t number) {
     return (uint32_t)((number * 0x9E3779B97F4A7C15u) >> 32) & cache->bucket_mask;
 }
 
+/* The first page is taken first. */
+static void free_all_pages(lh_kv_cache *cache) {
+    for (uint32_t i = 0; i < cache->pages_total; i++)
+        cache->free_pages[i] = cache->pages_total - 1 - i;
+    cache->free_count = cache->pages_total;
+}
+
 static lh_status cache_map(lh_kv_cache *cache, lh_error *error) {
     uint32_t buckets = 64;
     while (buckets < cache->pages_total && buckets < (1u << 16))
@@ -49,15 +57,13 @@ static lh_status cache_map(lh_kv_cache *cache, lh_error *error) {
     cache->buckets = calloc(buckets, sizeof(lh_kv_sequence *));
     cache->free_pages = calloc(cache->pages_total, sizeof *cache->free_pages);
     cache->holders = calloc(cache->pages_total, sizeof *cache->holders);
-    cache->memory =
-        cache->compute->ops->map(cache->compute, cache->pages_total * cache->page_bytes, true);
+    cache->mapped_bytes = cache->pages_total * cache->page_bytes;
+    cache->memory = cache->compute->ops->map(cache->compute, cache->mapped_bytes, true);
     if (!cache->buckets || !cache->free_pages || !cache->holders || !cache->memory) {
         return lh_fail(error, LH_ERR_NO_MEMORY, "KV cache: out of memory for %u pages of %zu bytes",
                        cache->pages_total, cache->page_bytes);
     }
-    for (uint32_t i = 0; i < cache->pages_total; i++)
-        cache->free_pages[i] = cache->pages_total - 1 - i;
-    cache->free_count = cache->pages_total;
+    free_all_pages(cache);
     return LH_OK;
 }
 
@@ -130,12 +136,19 @@ void lh_kv_cache_destroy(lh_kv_cache *cache) {
     for (uint32_t i = 0; cache->buckets && i <= cache->bucket_mask; i++)
         list_free(cache->buckets[i]);
     list_free(cache->spares);
-    cache->compute->ops->unmap(cache->compute, cache->memory,
-                               cache->pages_total * cache->page_bytes);
+    cache->compute->ops->unmap(cache->compute, cache->memory, cache->mapped_bytes);
     free(cache->holders);
     free(cache->free_pages);
     free(cache->buckets);
     free(cache);
+}
+
+void lh_kv_cache_limit(lh_kv_cache *cache, size_t pages) {
+    assert(pages > 0 && cache->free_count == cache->pages_total);
+    if (pages >= cache->pages_total)
+        return;
+    cache->pages_total = (uint32_t)pages;
+    free_all_pages(cache);
 }
 
 size_t lh_kv_cache_pages_total(const lh_kv_cache *cache) {

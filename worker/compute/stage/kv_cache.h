@@ -23,6 +23,8 @@ lh_status lh_kv_cache_create(const lh_compute *compute, uint32_t layers, const l
                              lh_error *error);
 /* No sequence may be pinned. NULL is allowed. */
 void lh_kv_cache_destroy(lh_kv_cache *cache);
+/* So many pages from now on, at least 1, where there were more. While no sequence is there. */
+void lh_kv_cache_limit(lh_kv_cache *cache, size_t pages);
 size_t lh_kv_cache_pages_total(const lh_kv_cache *cache);
 size_t lh_kv_cache_pages_free(const lh_kv_cache *cache);
 size_t lh_kv_cache_page_bytes(const lh_kv_cache *cache);

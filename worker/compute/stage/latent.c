@@ -4,6 +4,7 @@
 
 #include "common/base/arithmetic.h"
 #include "worker/compute/stage/aligned_array.h"
+#include "worker/compute/stage/attention_partials.h"
 #include "worker/compute/stage/rope_table.h"
 
 #include <stdlib.h>

@@ -23,9 +23,22 @@
  *
  * A norm behind a branch, before the residual, cannot be deferred: h itself needs it. So there the
  * down projection is not cut: no column is complete before the whole row's product is, and then all
- * of them are at once. */
+ * of them are at once.
+ *
+ * Of a stage on several machines each member (division.h) computes its own heads, its own rows of
+ * the feed-forward part and its own columns of h: always whole sums over all inputs. What the
+ * others have computed comes together in four gathers (gathering.h): the attended values and the
+ * gated ones, packed, before Wo and Wd, and the columns of h behind them; q and k too, where a norm
+ * is over all heads of a row (row_norms.h). Products go on over the pieces as they come, just as
+ * the first one does over shards.
+ *
+ *   QKV, KV store, attention --attended--> Wo --h--> Wg, Wu --gated--> Wd --h--> the next layer
+ *
+ * Each arrow is a gather, which the part before it begins and the part behind it takes: between the
+ * two whoever runs the layers may do something else (halves.h). */
 #include "worker/compute/stage/layer.h"
 
+#include "common/base/arithmetic.h"
 #include "common/model/model_widths.h"
 
 #include <assert.h>
@@ -41,19 +54,51 @@ static lh_product product(const lh_layer_run *run, const lh_matrix *matrix, cons
                         all(run->rows), bias};
 }
 
-/* The columns `out` of h += x W^T, or of h += norm(x W^T): then all of them. */
-static void add_product(const lh_layer_run *run, const lh_matrix *matrix, const lh_packed *x,
-                        const float *post_norm, lh_span out) {
+/* The columns of h in `out` that are the member's own, numbered from its first one. */
+static lh_span own_columns(const lh_layer_run *run, lh_span out) {
+    const lh_division *division = run->member->division;
+    const lh_span own = lh_division_own(division, &division->columns);
+    assert(division->members < 2 || (out.begin == 0 && out.end == run->config->width));
+    return (lh_span){lh_max_u32(out.begin, own.begin) - own.begin,
+                     lh_min_u32(out.end, own.end) - own.begin};
+}
+
+/* What a branch is summed up in: h itself, or, where a norm is still to come, beside it. */
+static float *sums_of(const lh_layer_run *run, const float *post_norm) {
+    return post_norm ? run->scratch->branch : run->buffer->h;
+}
+
+/* Gathers the columns of what a branch is summed up in. */
+static lh_gathering gather_sums(const lh_layer_run *run, const float *post_norm) {
+    return lh_gather_floats(run->member, &run->member->division->columns, sums_of(run, post_norm),
+                            run->config->width, run->rows);
+}
+
+/* Of the columns `out` the member's own: the sums += x W^T, or = x W^T before a norm. x comes in
+ * pieces. */
+static lh_gathering add_product(const lh_layer_run *run, const lh_matrix *matrix,
+                                const lh_packed *x, lh_gathering pieces, const float *post_norm,
+                                lh_span out) {
     const lh_compute *compute = run->compute;
-    float *h = run->buffer->h, *branch = run->scratch->branch;
-    uint32_t width = run->config->width;
-    const lh_product sum = {*matrix, post_norm ? branch : h, width, out, all(run->rows), NULL};
-    compute->ops->products(compute, &sum, 1, x, all(matrix->inputs), !post_norm, NULL);
-    if (post_norm) {
-        assert(out.begin == 0 && out.end == width);
-        compute->ops->norm_add(compute, h, branch, run->rows, width, post_norm,
-                               run->config->rms_epsilon);
-    }
+    const lh_division *division = run->member->division;
+    float *y = sums_of(run, post_norm) + lh_division_own(division, &division->columns).begin;
+    const lh_product sum = {*matrix,        y,   run->config->width, own_columns(run, out),
+                            all(run->rows), NULL};
+    assert(!post_norm || (out.begin == 0 && out.end == run->config->width));
+    for (lh_span columns; lh_gathering_next(&pieces, &columns);)
+        compute->ops->products(compute, &sum, 1, x, columns, !post_norm, NULL);
+    return gather_sums(run, post_norm);
+}
+
+/* The columns of h, out of those of the sums: h += norm(sums), whole, where there is a norm. */
+static lh_gathering take_sums(const lh_layer_run *run, lh_gathering sums, const float *post_norm) {
+    const uint32_t width = run->config->width;
+    if (!post_norm)
+        return sums;
+    lh_gathering_complete(&sums);
+    run->compute->ops->norm_add(run->compute, run->buffer->h, run->scratch->branch, run->rows,
+                                width, post_norm, run->config->rms_epsilon);
+    return lh_gather_nothing(run->member, all(width));
 }
 
 /* products = norm(h) W^T, continued over `columns` of h; h W^T where there is no gain. */
@@ -71,6 +116,20 @@ static void norm_products(const lh_layer_run *run, const float *gain, lh_span co
         compute->ops->pack(compute, &p->normed, run->rows, columns, p->h, width, NULL);
     compute->ops->products(compute, products, count, &p->normed, columns, false,
                            gain && columns.end == width ? scale : NULL);
+}
+
+/* Behind attention: products = norm(h) W^T of h as all members have it, piece by piece as it comes;
+ * whole, where a bias is still to be added to it. */
+static void norm_attended_products(const lh_layer_run *run, const lh_layer *layer, lh_gathering h,
+                                   const lh_product *products, uint32_t count) {
+    if (layer->attn_output_bias) {
+        lh_gathering_complete(&h);
+        run->compute->ops->add_bias(run->compute, run->buffer->h, run->rows, run->config->width,
+                                    layer->attn_output_bias);
+        norm_products(run, layer->ffn_norm, all(run->config->width), products, count);
+    }
+    for (lh_span columns; lh_gathering_next(&h, &columns);)
+        norm_products(run, layer->ffn_norm, columns, products, count);
 }
 
 static bool is_latent(const lh_layer_run *run) {
@@ -127,7 +186,7 @@ static void store_latent(const lh_layer_run *run, const lh_layer *layer, uint32_
     compute->ops->rope(compute, rope, p->q + c->head_dim - c->rope_dims, run->rows, c->heads,
                        c->head_dim);
     compute->ops->rope(compute, rope, p->k + rank, run->rows, 1, width);
-    compute->ops->kv_store(compute, run->runs, run->run_count, number, p->k,
+    compute->ops->kv_store(compute, run->runs, run->run_count, number, NULL, p->k,
                            p->k); /* values alone */
 }
 
@@ -135,14 +194,16 @@ static void store_latent(const lh_layer_run *run, const lh_layer *layer, uint32_
 static void norm_queries_and_keys(const lh_layer_run *run, const lh_layer *layer) {
     const lh_model_config *c = run->config;
     const lh_activation_buffer *p = run->buffer;
-    const uint32_t together = c->norms_whole_rows ? c->heads : 1,
-                   keys_together = c->norms_whole_rows ? c->kv_heads : 1;
+    if (c->norms_whole_rows) {
+        lh_row_norms(&run->scratch->whole_rows, run->member, c, run->rows, p->q, layer->q_norm,
+                     p->k, layer->k_norm);
+        return;
+    }
     run->compute->ops->norm_heads(run->compute, p->q, lh_row_stride((size_t)c->heads * c->head_dim),
-                                  run->rows, c->heads / together, together * c->head_dim,
-                                  layer->q_norm, c->rms_epsilon);
-    run->compute->ops->norm_heads(
-        run->compute, p->k, lh_row_stride((size_t)c->kv_heads * c->head_dim), run->rows,
-        c->kv_heads / keys_together, keys_together * c->head_dim, layer->k_norm, c->rms_epsilon);
+                                  run->rows, c->heads, c->head_dim, layer->q_norm, c->rms_epsilon);
+    run->compute->ops->norm_heads(run->compute, p->k,
+                                  lh_row_stride((size_t)c->kv_heads * c->head_dim), run->rows,
+                                  c->kv_heads, c->head_dim, layer->k_norm, c->rms_epsilon);
 }
 
 void lh_layer_store_kv(const lh_layer_run *run, const lh_layer *layer, uint32_t number) {
@@ -157,120 +218,172 @@ void lh_layer_store_kv(const lh_layer_run *run, const lh_layer *layer, uint32_t 
         return;
     }
 
-    if (layer->q_norm && !c->norms_are_late)
+    const bool norms_late = layer->q_norm && c->norms_are_late;
+    if (layer->q_norm && !norms_late)
         norm_queries_and_keys(run, layer);
-    if (layer->is_rotated) {
-        /* [rows][heads][head_dim] */
+    if (layer->is_rotated) /* [rows][heads][head_dim] */
         compute->ops->rope(compute, &rope, p->q, run->rows, c->heads, c->head_dim);
-        /* [rows][kv_heads][head_dim] */
+    if (layer->is_rotated && norms_late) /* [rows][kv_heads][head_dim] */
         compute->ops->rope(compute, &rope, p->k, run->rows, c->kv_heads, c->head_dim);
-    }
-    if (layer->q_norm && c->norms_are_late)
+    if (norms_late)
         norm_queries_and_keys(run, layer);
-    compute->ops->kv_store(compute, run->runs, run->run_count, number, p->k, p->v);
+    compute->ops->kv_store(compute, run->runs, run->run_count, number,
+                           layer->is_rotated && !norms_late ? &rope : NULL, p->k, p->v);
 }
 
+/* The columns `columns` of the packed rows, from as many of `up` and, behind those before, of
+ * `gate`. */
 static void gate_and_pack(const lh_layer_run *run, float *gate, const float *up,
-                          const float *shares, uint32_t rows, uint32_t width,
+                          const float *shares, uint32_t rows, lh_span columns,
                           const lh_packed *packed) {
-    run->compute->ops->gate(run->compute, run->config->gate, gate, up, shares, rows, width);
-    run->compute->ops->pack(run->compute, packed, rows, all(width), gate, lh_row_stride(width),
+    const uint32_t width = columns.end - columns.begin;
+    run->compute->ops->gate(run->compute, run->config->gate, gate + columns.begin, up, shares, rows,
+                            width);
+    run->compute->ops->pack(run->compute, packed, rows, columns, gate, lh_row_stride(width),
                             run->scratch->branch_gain);
 }
 
-static void project_up(const lh_layer_run *run, const lh_layer *layer) {
+static lh_gathering project_up(const lh_layer_run *run, const lh_layer *layer, lh_gathering h) {
     const lh_scratch *s = run->scratch;
+    const lh_division *division = run->member->division;
+    const lh_span own = lh_division_own(division, &division->gated);
     const lh_product gate_up[] = {
-        product(run, &layer->gate, NULL, s->gate), /* [rows][feed_forward_width] */
-        product(run, &layer->up, NULL, s->up),     /* [rows][feed_forward_width] */
+        product(run, &layer->gate, NULL, s->gate + own.begin), /* [rows][feed_forward_width] */
+        product(run, &layer->up, NULL, s->up),                 /* [rows][feed_forward_width] */
     };
-    norm_products(run, layer->ffn_norm, all(run->config->width), gate_up, 2);
-    gate_and_pack(run, s->gate, s->up, NULL, run->rows, run->config->feed_forward_width,
-                  &s->gated_packed);
+    norm_attended_products(run, layer, h, gate_up, 2);
+    gate_and_pack(run, s->gate, s->up, NULL, run->rows, own, &s->gated_packed);
+    return lh_gather_packed(run->member, &division->gated, &s->gated_packed, &layer->down,
+                            run->rows);
 }
 
-/* Of the slots: [slots][expert_width] each. */
-static void multiply_experts(const lh_layer_run *run, const lh_layer *layer) {
+/* Of the slots: [slots][expert_width] each; of them the member's own columns. */
+static void multiply_experts(const lh_layer_run *run, const lh_layer *layer, lh_span own) {
     const lh_experts *e = &run->scratch->experts;
-    const size_t stride = lh_row_stride(run->config->expert_width);
+    const size_t stride = lh_row_stride(own.end - own.begin);
     const lh_expert_product gate_up[] = {
-        {&layer->experts_gate, layer->experts_gate_bias, e->gate, stride},
+        {&layer->experts_gate, layer->experts_gate_bias, e->gate + own.begin, stride},
         {&layer->experts_up, layer->experts_up_bias, e->up, stride}};
     run->compute->ops->expert_products(run->compute, e->slots, gate_up, 2, &run->buffer->normed);
 }
 
-/* The router, and what all rows go through besides. */
-static void project_router(const lh_layer_run *run, const lh_layer *layer) {
+/* The router, which each member has whole, and what all rows go through besides. */
+static void project_router(const lh_layer_run *run, const lh_layer *layer, lh_gathering h,
+                           lh_span shared) {
     const lh_experts *e = &run->scratch->experts;
     lh_product products[4] = {
         product(run, &layer->router, layer->router_logit_bias, e->logits)}; /* [rows][experts] */
     uint32_t count = 1;
     if (layer->shared_gate.data) {
         /* [rows][shared_expert_width] */
-        products[count++] = product(run, &layer->shared_gate, NULL, e->shared_gate);
+        products[count++] = product(run, &layer->shared_gate, NULL, e->shared_gate + shared.begin);
         products[count++] = product(run, &layer->shared_up, NULL, e->shared_up);
     }
     if (layer->shared_router.data)
         products[count++] = product(run, &layer->shared_router, NULL, e->shared_logit);
-    norm_products(run, layer->ffn_norm, all(run->config->width), products, count);
+    norm_attended_products(run, layer, h, products, count);
 }
 
-static void project_up_experts(const lh_layer_run *run, const lh_layer *layer) {
+/* All members choose the same experts, by the same logits, and compute their part of each: so the
+ * work is even, whatever is chosen. */
+static lh_gathering project_up_experts(const lh_layer_run *run, const lh_layer *layer,
+                                       lh_gathering h) {
     const lh_compute *compute = run->compute;
-    const lh_model_config *c = run->config;
     const lh_experts *e = &run->scratch->experts;
-    project_router(run, layer);
+    const lh_division *division = run->member->division;
+    const uint32_t slots = run->rows * run->config->experts_used;
+    const lh_span mixed = lh_division_own(division, &division->mixed),
+                  shared = lh_division_own(division, &division->shared);
+    project_router(run, layer, h, shared);
     const float *shares = compute->ops->route(compute, e->slots, e->logits, layer->router_bias,
                                               run->scratch->scale, run->rows);
-    multiply_experts(run, layer);
-    gate_and_pack(run, e->gate, e->up, shares, run->rows * c->experts_used, c->expert_width,
-                  &e->gated_packed);
-    if (!layer->shared_gate.data)
-        return;
+    multiply_experts(run, layer, mixed);
+    gate_and_pack(run, e->gate, e->up, shares, slots, mixed, &e->gated_packed);
     if (layer->shared_router.data)
         compute->ops->sigmoid(compute, e->shared_share, e->shared_logit, lh_row_stride(1),
                               run->rows);
-    gate_and_pack(run, e->shared_gate, e->shared_up,
-                  layer->shared_router.data ? e->shared_share : NULL, run->rows,
-                  c->shared_expert_width, &e->gated_shared);
+    if (layer->shared_gate.data)
+        gate_and_pack(run, e->shared_gate, e->shared_up,
+                      layer->shared_router.data ? e->shared_share : NULL, run->rows, shared,
+                      &e->gated_shared);
+    return lh_gather_packed(run->member, &division->mixed, &e->gated_packed,
+                            &layer->experts_down.first, slots);
 }
 
-void lh_layer_attend_and_project_up(const lh_layer_run *run, const lh_layer *layer,
-                                    uint32_t number) {
+lh_gathering lh_layer_attend(const lh_layer_run *run, const lh_layer *layer, uint32_t number) {
     const lh_compute *compute = run->compute;
-    const lh_model_config *c = run->config;
     const lh_activation_buffer *p = run->buffer;
     const lh_scratch *s = run->scratch;
-    const lh_span heads = all(lh_model_attended_width(c));
-    const uint32_t window = layer->kind == LH_LAYER_WINDOW ? c->window : LH_ATTENTION_ALL;
+    const lh_division *division = run->member->division;
+    const lh_span own = lh_division_own(division, &division->attended);
+    const uint32_t window = layer->kind == LH_LAYER_WINDOW ? run->config->window : LH_ATTENTION_ALL;
 
     if (is_latent(run))
         compute->ops->latent_attention(compute, s->latent, &layer->k_b, &layer->v_b, run->runs,
-                                       run->run_count, number, p->q, s->attended);
+                                       run->run_count, number, p->q, s->attended + own.begin);
     else
         compute->ops->attention(compute, &s->attention, run->runs, run->run_count, number, window,
-                                layer->attn_sinks, p->q, s->attended);
-    compute->ops->pack(compute, &s->attended_packed, run->rows, heads, s->attended,
-                       lh_row_stride(heads.end), s->branch_gain);
-    add_product(run, &layer->attn_output, &s->attended_packed, layer->attn_post_norm,
-                all(c->width));
-    if (layer->attn_output_bias)
-        compute->ops->add_bias(compute, p->h, run->rows, c->width, layer->attn_output_bias);
-    if (layer->router.data)
-        project_up_experts(run, layer);
-    else
-        project_up(run, layer);
+                                layer->attn_sinks, p->q, s->attended + own.begin);
+    compute->ops->pack(compute, &s->attended_packed, run->rows, own, s->attended,
+                       lh_row_stride(own.end - own.begin), s->branch_gain);
+    return lh_gather_packed(run->member, &division->attended, &s->attended_packed,
+                            &layer->attn_output, run->rows);
 }
 
-void lh_layer_project_down(const lh_layer_run *run, const lh_layer *layer, lh_span out) {
+lh_gathering lh_layer_project_attended(const lh_layer_run *run, const lh_layer *layer,
+                                       lh_gathering attended) {
+    return add_product(run, &layer->attn_output, &run->scratch->attended_packed, attended,
+                       layer->attn_post_norm, all(run->config->width));
+}
+
+lh_gathering lh_layer_project_up(const lh_layer_run *run, const lh_layer *layer,
+                                 lh_gathering sums) {
+    const lh_gathering h = take_sums(run, sums, layer->attn_post_norm);
+    return layer->router.data ? project_up_experts(run, layer, h) : project_up(run, layer, h);
+}
+
+lh_gathering lh_layer_repeated_up(const lh_layer_run *run, const lh_layer *layer) {
+    const lh_division *division = run->member->division;
+    assert(division->members < 2);
+    return lh_gather_nothing(
+        run->member,
+        lh_division_own(division, layer->router.data ? &division->mixed : &division->gated));
+}
+
+/* The sum of a column goes through all inputs of one expert before those of the next: so all pieces
+ * are waited for. */
+static void sum_experts(const lh_layer_run *run, const lh_layer *layer, lh_gathering gated,
+                        lh_span out) {
     const lh_experts *e = &run->scratch->experts;
-    if (layer->router.data) {
-        const lh_expert_product down = {&layer->experts_down, layer->experts_down_bias,
-                                        run->buffer->h, run->config->width};
-        run->compute->ops->expert_sum(run->compute, e->slots, &down, &e->gated_packed, out);
-        if (layer->shared_down.data)
-            add_product(run, &layer->shared_down, &e->gated_shared, NULL, out);
-        return;
-    }
-    add_product(run, &layer->down, &run->scratch->gated_packed, layer->ffn_post_norm, out);
+    const lh_division *division = run->member->division;
+    const lh_expert_product down = {
+        &layer->experts_down, layer->experts_down_bias,
+        run->buffer->h + lh_division_own(division, &division->columns).begin, run->config->width};
+    lh_gathering_complete(&gated);
+    run->compute->ops->expert_sum(run->compute, e->slots, &down, &e->gated_packed,
+                                  own_columns(run, out));
+}
+
+lh_gathering lh_layer_sum_experts(const lh_layer_run *run, const lh_layer *layer,
+                                  lh_gathering gated, lh_span out) {
+    if (!layer->shared_down.data)
+        return gated;
+    sum_experts(run, layer, gated, out);
+    return lh_gather_packed(run->member, &run->member->division->shared,
+                            &run->scratch->experts.gated_shared, &layer->shared_down, run->rows);
+}
+
+lh_gathering lh_layer_project_down(const lh_layer_run *run, const lh_layer *layer,
+                                   lh_gathering gated, lh_span out) {
+    const lh_scratch *s = run->scratch;
+    if (layer->shared_down.data)
+        return add_product(run, &layer->shared_down, &s->experts.gated_shared, gated, NULL, out);
+    if (!layer->router.data)
+        return add_product(run, &layer->down, &s->gated_packed, gated, layer->ffn_post_norm, out);
+    sum_experts(run, layer, gated, out);
+    return gather_sums(run, NULL);
+}
+
+lh_gathering lh_layer_take_sums(const lh_layer_run *run, const lh_layer *layer, lh_gathering sums) {
+    return take_sums(run, sums, layer->ffn_post_norm);
 }

@@ -11,10 +11,10 @@
  * nothing, and is told there. Thread: the compute thread. */
 #pragma once
 
+#include "common/base/arithmetic.h"
 #include "common/model/model.h"
-#include "common/protocol/sampling.h"
+#include "common/protocol/step_parts.h"
 #include "kernels/kernels.h"
-#include "worker/compute/stage/attention_partials.h"
 #include "worker/compute/stage/position_run.h"
 #include "worker/compute/stage/rope_table.h"
 #include "worker/compute/thread_pool.h"
@@ -22,19 +22,30 @@
 typedef struct lh_ops lh_ops;
 typedef struct lh_parameters lh_parameters; /* parameters.h */
 
+/* What a stage will ask of a device. */
+typedef struct lh_device_work {
+    const lh_model_config *config; /* NULL: products alone */
+    uint32_t rows;                 /* of a step */
+    uint32_t context;              /* positions of a sequence */
+    uint32_t drawn_rows;           /* of logits at a time; 0: the stage is not the last */
+    bool is_fast;                  /* products may round (lh_stage_options) */
+} lh_device_work;
+
 /* Something else than the host's CPUs to compute on; the first member of what it is. */
 typedef struct lh_device lh_device;
 struct lh_device {
     const char *name; /* told instead of an instruction set: "cuda" */
     const lh_ops *ops;
-    /* What one stage asks of it, for steps of so many rows; for lh_compute. config NULL: products
-     * alone. LH_ERR_UNSUPPORTED: it does not compute such a model; LH_ERR_NO_MEMORY,
-     * LH_ERR_UNAVAILABLE. */
-    lh_status (*open)(const lh_device *device, const lh_model_config *config, uint32_t rows,
-                      void **queue, lh_error *error);
+    /* For lh_compute. LH_ERR_UNSUPPORTED: it does not compute such a model, or not so;
+     * LH_ERR_NO_MEMORY, LH_ERR_UNAVAILABLE. */
+    lh_status (*open)(const lh_device *device, const lh_device_work *work, void **queue,
+                      lh_error *error);
     void (*close)(void *queue); /* NULL is allowed */
     /* Of its memory, now; -1: not known. */
     int64_t (*free_bytes)(const lh_device *device);
+    /* What it takes of its memory for that, beside what is allocated of it: before the first step,
+     * so that no step can lack it. */
+    uint64_t (*work_bytes)(const lh_device *device, const lh_device_work *work);
 };
 
 /* What every operation needs. */
@@ -84,11 +95,18 @@ typedef struct lh_rope {
 
 typedef struct lh_attention {
     uint32_t heads, kv_heads, head_dim;
+    uint32_t group;   /* heads that share a KV head; of the first and the last one perhaps fewer */
+    uint32_t lacking; /* so many fewer of the first one: other members have them (division.h) */
     float scale;
-    void *scratch; /* threads * scratch_bytes */
-    size_t scratch_bytes;
-    lh_attention_partials partials;
+    void *scratch; /* of open_attention */
 } lh_attention;
+
+/* The heads that share KV head `kv_head`. */
+static inline lh_span lh_attention_heads_of(const lh_attention *attention, uint32_t kv_head) {
+    const uint32_t begin = kv_head * attention->group, end = begin + attention->group;
+    return (lh_span){begin < attention->lacking ? 0 : begin - attention->lacking,
+                     lh_min_u32(end - attention->lacking, attention->heads)};
+}
 
 /* Rows of a run that one call of the kernel takes; the caller cuts longer runs. */
 #define LH_ATTENTION_ROWS 16u
@@ -119,13 +137,28 @@ typedef struct lh_outgoing {
     uint32_t rows, width;
     lh_span columns;
     float *host; /* [rows][columns], of allocate_host */
+    /* as what they will travel on from there, and the device's memory of as many bytes as host, in
+     * which it packs them so; F32 and NULL: they are to come as they are */
+    lh_wire_type wire;
+    void *packing;
 } lh_outgoing;
+
+/* Columns that have come to the host: one of the two, in lh_outgoing.host; or h itself. */
+typedef struct lh_sent {
+    float *values;         /* [rows][columns], which the host may change */
+    const uint8_t *packed; /* what lh_wire_encode gives for them */
+    /* packed, and a value is not finite or too large for the wire type: neither is there */
+    bool is_refused;
+} lh_sent;
 
 /* How one row of logits is drawn from. */
 typedef struct lh_drawn_row {
     const lh_sampling *sampling; /* wants no more than a token */
     const uint64_t *mask;        /* a bit for each token that may be drawn; NULL: all may */
 } lh_drawn_row;
+
+/* Of one put_memory. */
+#define LH_PUT_BYTES_MAX ((size_t)8 << 20)
 
 /* In place of a token: the row's logits are such that lh_sample refuses them. */
 #define LH_NO_DRAW UINT32_MAX
@@ -156,18 +189,25 @@ struct lh_ops {
     void (*unmap)(const lh_compute *compute, void *memory, size_t bytes);
     /* From the host's memory, which is read during the call. */
     void (*put)(const lh_compute *compute, void *to, const void *from, size_t bytes);
-    /* The same for `rows` rows of `bytes` each, which follow each other in `from`, and are `stride`
-     * bytes apart in `to`. */
+    /* The same without a copy on the host: memory of it for at most LH_PUT_BYTES_MAX, which the
+     * caller fills, on any threads, and then tells in pieces where they go; until something else is
+     * put. NULL, both: is_host. */
+    void *(*put_memory)(const lh_compute *compute, size_t bytes);
+    void (*put_filled)(const lh_compute *compute, void *to, const void *filled, size_t bytes);
+    /* As `put`, for `rows` rows of `bytes` each, which follow each other in `from` and are `stride`
+     * bytes apart in `to`: before what is asked next, but a device may do it while it computes what
+     * was asked before: which does not write there, and what it reads there no longer counts. */
     void (*put_rows)(const lh_compute *compute, void *to, size_t stride, const void *from,
                      size_t bytes, uint32_t rows);
     /* Within the device; the two may not overlap. */
     void (*copy)(const lh_compute *compute, void *to, const void *from, size_t bytes);
+    /* Columns can be packed for the wire before they travel. */
+    bool packs;
     /* Columns begin to travel to the host as soon as what was asked before is computed. The i-th of
      * a step, i < LH_STEP_COLUMN_SHARDS_MAX; several may be on their way. */
     void (*send)(const lh_compute *compute, uint32_t number, const lh_outgoing *outgoing);
-    /* Waits for them: [rows][columns], outgoing->host, or h itself, which the host may then change;
-     * valid until the next operation on h. NULL: the device has failed. */
-    float *(*sent)(const lh_compute *compute, uint32_t number, const lh_outgoing *outgoing);
+    /* Waits for them; valid until the next operation on h. Nothing of it: the device has failed. */
+    lh_sent (*sent)(const lh_compute *compute, uint32_t number, const lh_outgoing *outgoing);
     /* So many may be asked for before the first is waited for: 0 where an operation is done when it
      * returns. */
     uint32_t sends_ahead;
@@ -230,9 +270,16 @@ struct lh_ops {
      * the runs have changed. */
     void (*locate)(const lh_compute *compute, const lh_position_run *runs, uint32_t count);
     /* Writes keys and values [rows][kv_heads][head_dim], rows lh_row_stride apart, of one layer
-     * into the pages. */
+     * into the pages: the keys rotated first, where there is a rope (NULL: none). What `keys` holds
+     * afterwards may be either. */
     void (*kv_store)(const lh_compute *compute, const lh_position_run *runs, uint32_t count,
-                     uint32_t layer, const float *keys, const float *values);
+                     uint32_t layer, const lh_rope *rope, float *keys, const float *values);
+    /* What `attention` of this shape is computed in, for steps of so many rows, which see so many
+     * positions; NULL: there is not so much memory. No such operation: it needs nothing. */
+    void *(*open_attention)(const lh_compute *compute, const lh_attention *shape, uint32_t rows,
+                            uint32_t context);
+    /* NULL is allowed. */
+    void (*close_attention)(void *scratch);
     /* y[rows][heads][head_dim] = attention of q over the last `window` positions in the pages of
      * one layer; rows of both lh_row_stride apart. sinks[heads]; NULL: none. */
     void (*attention)(const lh_compute *compute, const lh_attention *attention,
@@ -291,9 +338,9 @@ struct lh_ops {
 extern const lh_ops lh_cpu_ops;
 
 /* The operations of *compute are the device's from now on. */
-static inline lh_status lh_device_open(const lh_device *device, const lh_model_config *config,
-                                       uint32_t rows, lh_compute *compute, lh_error *error) {
-    lh_status status = device->open(device, config, rows, &compute->queue, error);
+static inline lh_status lh_device_open(const lh_device *device, const lh_device_work *work,
+                                       lh_compute *compute, lh_error *error) {
+    lh_status status = device->open(device, work, &compute->queue, error);
     if (status == LH_OK)
         compute->ops = device->ops;
     return status;

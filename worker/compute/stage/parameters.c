@@ -5,9 +5,9 @@
 
 #include "worker/compute/stage/aligned_array.h"
 #include "worker/compute/stage/kv_matrix.h"
+#include "worker/compute/stage/packing.h"
 
 #include <assert.h>
-#include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +20,7 @@
 typedef struct lh_loader {
     const lh_model_config *config;
     lh_layer_range range;
+    const lh_division *division;
     uint32_t context;
     const lh_weight_source *source;
     const lh_compute *compute;
@@ -29,8 +30,6 @@ typedef struct lh_loader {
     uint64_t source_bytes, source_done;
     size_t piece_bytes; /* the most that a thread reads at a time */
     uint8_t *pieces;    /* [threads][piece_bytes] */
-    size_t largest;     /* packed bytes of a tensor's part */
-    uint8_t *beside; /* [largest]: where it is packed for a device's memory; NULL: where it lies */
 } lh_loader;
 
 /* Where the tensor of a role goes: in the stage's parameters, or in those of its layer. */
@@ -86,22 +85,40 @@ static void *slot_of(const lh_loader *loader, lh_tensor_role role, uint32_t laye
     return (char *)owner + slots[role];
 }
 
-static size_t round_up(size_t bytes) {
-    return (bytes + 63) / 64 * 64;
-}
-
 /* Of one matrix of `outputs` rows of a tensor, which has shape[2] of them. */
 static size_t matrix_bytes(const lh_gguf_tensor *tensor, uint32_t outputs) {
     return lh_matrix_bytes((lh_dtype)tensor->type, outputs, (uint32_t)tensor->shape[0]);
 }
 
+/* The heads that a member has of the model's. */
+static lh_span own_heads(const lh_loader *loader) {
+    const lh_span all = {0, loader->config->heads};
+    return loader->division->members < 2
+               ? all
+               : lh_division_own(loader->division, &loader->division->heads);
+}
+
+/* The matrices that it holds of a tensor that has several, or is one. */
+static lh_span stack_of(const lh_loader *loader, const lh_gguf_tensor *tensor,
+                        lh_tensor_role role) {
+    return lh_model_is_of_heads(role) ? own_heads(loader)
+                                      : (lh_span){0, (uint32_t)tensor->shape[2]};
+}
+
+/* Elements that it holds of a vector, or of each vector where a tensor has one for each expert. */
+static uint64_t elements_of_each(const lh_gguf_tensor *tensor, const lh_tensor_part *part) {
+    return part->count < tensor->shape[0] ? part->count : tensor->shape[0];
+}
+
 /* 0: on overflow. */
-static size_t packed_bytes(const lh_gguf_tensor *tensor, const lh_tensor_part *part) {
+static size_t packed_bytes(const lh_loader *loader, const lh_gguf_tensor *tensor,
+                           const lh_tensor_part *part) {
     size_t bytes;
+    const lh_span stack = stack_of(loader, tensor, part->role);
     if (!lh_model_is_matrix(part->role))
-        return (size_t)part->count * sizeof(float);
+        return (size_t)(elements_of_each(tensor, part) * tensor->shape[1]) * sizeof(float);
     return __builtin_mul_overflow(matrix_bytes(tensor, (uint32_t)part->count),
-                                  (size_t)tensor->shape[2], &bytes)
+                                  (size_t)(stack.end - stack.begin), &bytes)
                ? 0
                : bytes;
 }
@@ -125,7 +142,7 @@ static lh_kv_matrix kv_matrix_of(const lh_loader *loader, const lh_gguf_tensor *
 
 /* A head's rows as they are in the file, before the scratch that splitting them takes. */
 static size_t kv_rows_bytes(const lh_kv_matrix *shape, const lh_gguf_tensor *tensor) {
-    return round_up(((size_t)shape->key_dim + shape->value_dim) * row_bytes(tensor));
+    return lh_aligned_bytes(((size_t)shape->key_dim + shape->value_dim) * row_bytes(tensor));
 }
 
 static void reserve_piece(lh_loader *loader, size_t bytes) {
@@ -144,23 +161,65 @@ static lh_status add_bytes(lh_loader *loader, size_t bytes, const lh_gguf_tensor
         return lh_fail(error, LH_ERR_LIMIT, "GGUF tensor %.*s is too large",
                        (int)tensor->name.length, tensor->name.bytes);
     }
-    loader->weights->memory_bytes += round_up(bytes);
-    loader->largest = bytes > loader->largest ? bytes : loader->largest;
+    loader->weights->memory_bytes += lh_aligned_bytes(bytes);
     return LH_OK;
 }
 
 static lh_status add_kv_size(lh_loader *loader, const lh_gguf_tensor *tensor, lh_error *error) {
     const lh_kv_matrix kv = kv_matrix_of(loader, tensor);
-    size_t heads = loader->config->heads;
+    const lh_span own = own_heads(loader);
+    size_t heads = own.end - own.begin;
     reserve_piece(loader, kv_rows_bytes(&kv, tensor) + lh_kv_matrix_scratch_bytes(&kv));
     size_t keys = heads * lh_kv_matrix_key_bytes(&kv),
            values = heads * lh_kv_matrix_value_bytes(&kv);
     lh_status status = add_bytes(loader, keys, tensor, error);
-    if (status == LH_OK)
-        status = add_bytes(loader, values, tensor, error);
-    if (status == LH_OK && round_up(keys) + values > loader->largest) /* packed together */
-        loader->largest = round_up(keys) + values;
-    return status;
+    return status == LH_OK ? add_bytes(loader, values, tensor, error) : status;
+}
+
+/* What the stage holds of a tensor, part by part; returns how many there are. */
+static uint32_t parts_of(const lh_loader *loader, lh_tensor_role role,
+                         lh_tensor_part parts[LH_TENSOR_PARTS_MAX]) {
+    const uint32_t count = lh_model_tensor_parts(loader->config, role, parts);
+    for (uint32_t i = 0; i < count; i++) {
+        const bool is_head = role == LH_TENSOR_EMBEDDING && loader->range.first > 0;
+        lh_division_cut(loader->division, is_head ? LH_TENSOR_HEAD : parts[i].role, &parts[i]);
+    }
+    return count;
+}
+
+/* Keys and values of its own heads, in one matrix. */
+static lh_tensor_slice slice_of_kv(const lh_loader *loader, const lh_gguf_tensor *tensor) {
+    const lh_kv_matrix kv = kv_matrix_of(loader, tensor);
+    const uint64_t head = ((uint64_t)kv.key_dim + kv.value_dim) * row_bytes(tensor);
+    const lh_span own = own_heads(loader);
+    return (lh_tensor_slice){own.begin * head, (own.end - own.begin) * head, 0, 1};
+}
+
+/* The part's rows, in each of the matrices that it holds. */
+static lh_tensor_slice slice_of_part(const lh_loader *loader, const lh_gguf_tensor *tensor,
+                                     const lh_tensor_part *part) {
+    const lh_span stack = stack_of(loader, tensor, part->role);
+    const uint64_t row = row_bytes(tensor), matrix = tensor->shape[1] * row;
+    return (lh_tensor_slice){stack.begin * matrix + part->first * row, part->count * row, matrix,
+                             stack.end - stack.begin};
+}
+
+/* Vectors are small. */
+uint32_t lh_parameters_slices(const lh_model_config *config, lh_layer_range range,
+                              const lh_division *division, lh_tensor_role role,
+                              const lh_gguf_tensor *tensor,
+                              lh_tensor_slice slices[LH_TENSOR_PARTS_MAX]) {
+    const lh_loader loader = {.config = config, .range = range, .division = division};
+    lh_tensor_part parts[LH_TENSOR_PARTS_MAX];
+    slices[0] = (lh_tensor_slice){0, tensor->bytes, 0, 1};
+    if (role == LH_TENSOR_ATTN_KV_B)
+        slices[0] = slice_of_kv(&loader, tensor);
+    if (role == LH_TENSOR_ATTN_KV_B || !lh_model_is_matrix(role))
+        return 1;
+    const uint32_t count = parts_of(&loader, role, parts);
+    for (uint32_t i = 0; i < count; i++)
+        slices[i] = slice_of_part(&loader, tensor, &parts[i]);
+    return count;
 }
 
 /* lh_tensor_visitor */
@@ -176,9 +235,10 @@ static lh_status add_size(void *context, lh_tensor_role role, uint32_t layer,
     }
     if (role == LH_TENSOR_ATTN_KV_B)
         return add_kv_size(loader, tensor, error);
-    uint32_t count = lh_model_tensor_parts(loader->config, role, parts);
+    uint32_t count = parts_of(loader, role, parts);
     for (uint32_t i = 0; i < count; i++) {
-        lh_status status = add_bytes(loader, packed_bytes(tensor, &parts[i]), tensor, error);
+        lh_status status =
+            add_bytes(loader, packed_bytes(loader, tensor, &parts[i]), tensor, error);
         if (status != LH_OK)
             return status;
     }
@@ -189,19 +249,9 @@ static lh_status add_size(void *context, lh_tensor_role role, uint32_t layer,
 
 static void *take(lh_loader *loader, size_t bytes) {
     void *memory = (char *)loader->weights->memory + loader->used;
-    loader->used += round_up(bytes);
+    loader->used += lh_aligned_bytes(bytes);
     assert(loader->used <= loader->weights->memory_bytes);
     return memory;
-}
-
-/* Where the host packs what is to lie at `place`. */
-static void *packing_place(const lh_loader *loader, void *place) {
-    return loader->beside ? loader->beside : place;
-}
-
-static void bring(const lh_loader *loader, void *place, size_t bytes) {
-    if (loader->beside)
-        loader->compute->ops->put(loader->compute, place, loader->beside, bytes);
 }
 
 static lh_status read_bytes(const lh_loader *loader, const lh_gguf_tensor *tensor, uint64_t offset,
@@ -209,100 +259,123 @@ static lh_status read_bytes(const lh_loader *loader, const lh_gguf_tensor *tenso
     return loader->source->read(loader->source->context, tensor, offset, bytes, length, error);
 }
 
-typedef struct lh_packing {
+/* To `arrays` of the device's or the host's memory; the caller says what the parts are. */
+static lh_packing packing_of(const lh_loader *loader, const lh_gguf_tensor *tensor, uint32_t parts,
+                             const void *context) {
+    return (lh_packing){.compute = loader->compute,
+                        .tensor = tensor,
+                        .scratch = loader->pieces,
+                        .scratch_bytes = loader->piece_bytes,
+                        .parts = parts,
+                        .array_count = 1,
+                        .context = context};
+}
+
+/* ---- Matrices: parts are some rows of one ---- */
+
+typedef struct lh_matrix_parts {
     const lh_loader *loader;
     const lh_gguf_tensor *tensor;
-    const lh_expert_matrices *matrices; /* one, or one for each expert or head */
-    uint64_t first;                     /* row of the tensor */
-    uint32_t rows, parts_each;          /* rows of a part, parts of a matrix */
-    const lh_expert_matrices *values;   /* beside `matrices`, which are of keys */
-    _Atomic lh_status status;           /* the first that is not LH_OK */
-    lh_error error;
-} lh_packing;
+    lh_matrix matrix;               /* one of those that the tensor holds */
+    uint32_t before;                /* matrices of the tensor that others hold */
+    uint64_t first_row;             /* of each */
+    uint32_t rows_each, parts_each; /* rows of a part, parts of a matrix */
+} lh_matrix_parts;
 
-/* The first failure counts. */
-static void note(lh_packing *packing, lh_status status, const lh_error *problem) {
-    lh_status none = LH_OK;
-    if (status != LH_OK && atomic_compare_exchange_strong(&packing->status, &none, status))
-        packing->error = *problem;
+/* Whole tiles, so that each part is a matrix of its own. */
+static lh_span rows_of_part(const lh_matrix_parts *parts, uint32_t part) {
+    const uint32_t begin = part % parts->parts_each * parts->rows_each,
+                   left = parts->matrix.outputs - begin;
+    return (lh_span){begin, begin + (left < parts->rows_each ? left : parts->rows_each)};
 }
 
-static void pack_part(void *context, uint32_t part, uint32_t thread) {
-    lh_packing *packing = context;
-    const lh_loader *loader = packing->loader;
-    uint32_t number = part / packing->parts_each;
-    const lh_matrix matrix = lh_expert_matrix(packing->matrices, number);
-    uint32_t begin = part % packing->parts_each * packing->rows, left = matrix.outputs - begin;
-    uint32_t rows = left < packing->rows ? left : packing->rows;
-    size_t row = row_bytes(packing->tensor);
-    uint8_t *piece = loader->pieces + thread * loader->piece_bytes;
-    lh_error problem;
-    if (atomic_load(&packing->status) != LH_OK)
-        return;
-    uint64_t before = number * packing->tensor->shape[1] + packing->first + begin;
+static size_t rows_offset(const void *context, uint32_t array, uint32_t part) {
+    const lh_matrix_parts *parts = context;
+    const lh_matrix *matrix = &parts->matrix;
+    (void)array;
+    return part / parts->parts_each *
+               lh_matrix_bytes(matrix->dtype, matrix->outputs, matrix->inputs) +
+           lh_matrix_bytes(matrix->dtype, rows_of_part(parts, part).begin, matrix->inputs);
+}
+
+static lh_status pack_rows(const void *context, uint32_t part, void *const *places,
+                           uint8_t *scratch, lh_error *error) {
+    const lh_matrix_parts *parts = context;
+    const lh_span rows = rows_of_part(parts, part);
+    const uint32_t count = rows.end - rows.begin;
+    const size_t row = row_bytes(parts->tensor);
+    const uint64_t before =
+        (uint64_t)(parts->before + part / parts->parts_each) * parts->tensor->shape[1] +
+        parts->first_row + rows.begin;
+    const lh_matrix some = {parts->matrix.dtype, count, parts->matrix.inputs, places[0]};
     lh_status status =
-        read_bytes(loader, packing->tensor, before * row, piece, rows * row, &problem);
+        read_bytes(parts->loader, parts->tensor, before * row, scratch, count * row, error);
     if (status == LH_OK)
-        lh_matrix_pack(&matrix, piece, (lh_span){begin, begin + rows});
-    note(packing, status, &problem);
-}
-
-static lh_status run_packing(const lh_loader *loader, uint32_t parts, lh_packing *packing,
-                             void (*part)(void *, uint32_t, uint32_t), lh_error *error) {
-    lh_thread_pool_run(loader->compute->pool, parts, part, packing);
-    lh_status status = atomic_load(&packing->status);
-    return status == LH_OK ? LH_OK : lh_fail(error, status, "%s", packing->error.message);
+        lh_matrix_pack(&some, scratch, (lh_span){0, count});
+    return status;
 }
 
 static lh_status load_matrices(lh_loader *loader, lh_expert_matrices *matrices,
                                const lh_gguf_tensor *tensor, const lh_tensor_part *part,
                                lh_error *error) {
+    const lh_span stack = stack_of(loader, tensor, part->role);
     uint32_t rows = rows_at_a_time(tensor), outputs = (uint32_t)part->count;
-    *matrices = (lh_expert_matrices){.first = {.dtype = (lh_dtype)tensor->type,
-                                               .outputs = outputs,
-                                               .inputs = (uint32_t)tensor->shape[0],
-                                               .data = take(loader, packed_bytes(tensor, part))},
-                                     .each_bytes = matrix_bytes(tensor, outputs)};
-    lh_expert_matrices packed = *matrices;
-    packed.first.data = packing_place(loader, matrices->first.data);
-    lh_packing packing = {.loader = loader,
-                          .tensor = tensor,
-                          .matrices = &packed,
-                          .first = part->first,
-                          .rows = rows,
-                          .parts_each = (outputs + rows - 1) / rows};
-    lh_status status = run_packing(loader, packing.parts_each * (uint32_t)tensor->shape[2],
-                                   &packing, pack_part, error);
-    if (status == LH_OK)
-        bring(loader, matrices->first.data, packed_bytes(tensor, part));
-    return status;
+    *matrices =
+        (lh_expert_matrices){.first = {.dtype = (lh_dtype)tensor->type,
+                                       .outputs = outputs,
+                                       .inputs = (uint32_t)tensor->shape[0],
+                                       .data = take(loader, packed_bytes(loader, tensor, part))},
+                             .each_bytes = matrix_bytes(tensor, outputs)};
+    const lh_matrix_parts parts = {.loader = loader,
+                                   .tensor = tensor,
+                                   .matrix = matrices->first,
+                                   .before = stack.begin,
+                                   .first_row = part->first,
+                                   .rows_each = rows,
+                                   .parts_each = (outputs + rows - 1) / rows};
+    lh_packing packing =
+        packing_of(loader, tensor, parts.parts_each * (stack.end - stack.begin), &parts);
+    packing.arrays[0] = matrices->first.data;
+    packing.offset = rows_offset;
+    packing.pack = pack_rows;
+    return lh_packing_run(&packing, error);
 }
 
-static void split_part(void *context, uint32_t head, uint32_t thread) {
-    lh_packing *packing = context;
-    const lh_loader *loader = packing->loader;
-    const lh_kv_matrix shape = kv_matrix_of(loader, packing->tensor);
-    const lh_matrix keys = lh_expert_matrix(packing->matrices, head),
-                    values = lh_expert_matrix(packing->values, head);
-    size_t row = row_bytes(packing->tensor), rows = (size_t)shape.key_dim + shape.value_dim;
-    uint8_t *piece = loader->pieces + thread * loader->piece_bytes;
-    lh_error problem;
-    if (atomic_load(&packing->status) != LH_OK)
-        return;
-    lh_status status =
-        read_bytes(loader, packing->tensor, head * rows * row, piece, rows * row, &problem);
-    if (status == LH_OK) {
-        lh_kv_matrix_split(&shape, piece, row, keys.data, values.data,
-                           piece + kv_rows_bytes(&shape, packing->tensor));
-    }
-    note(packing, status, &problem);
+/* ---- Latent attention's keys and values: parts are heads ---- */
+
+typedef struct lh_head_parts {
+    const lh_loader *loader;
+    const lh_gguf_tensor *tensor;
+    lh_kv_matrix shape;
+    uint32_t before; /* heads that others hold */
+} lh_head_parts;
+
+static size_t head_offset(const void *context, uint32_t array, uint32_t part) {
+    const lh_head_parts *parts = context;
+    return part * (array == 0 ? lh_kv_matrix_key_bytes(&parts->shape)
+                              : lh_kv_matrix_value_bytes(&parts->shape));
+}
+
+static lh_status split_head(const void *context, uint32_t part, void *const *places,
+                            uint8_t *scratch, lh_error *error) {
+    const lh_head_parts *parts = context;
+    const lh_kv_matrix *shape = &parts->shape;
+    const size_t row = row_bytes(parts->tensor),
+                 head = ((size_t)shape->key_dim + shape->value_dim) * row;
+    lh_status status = read_bytes(parts->loader, parts->tensor, (parts->before + part) * head,
+                                  scratch, head, error);
+    if (status == LH_OK)
+        lh_kv_matrix_split(shape, scratch, row, places[0], places[1],
+                           scratch + kv_rows_bytes(shape, parts->tensor));
+    return status;
 }
 
 static lh_status load_kv_matrix(lh_loader *loader, lh_layer *layer, const lh_gguf_tensor *tensor,
                                 lh_error *error) {
     const lh_kv_matrix shape = kv_matrix_of(loader, tensor);
     size_t keys = lh_kv_matrix_key_bytes(&shape), values = lh_kv_matrix_value_bytes(&shape);
-    uint32_t heads = loader->config->heads;
+    const lh_span own = own_heads(loader);
+    uint32_t heads = own.end - own.begin;
     layer->k_b = (lh_expert_matrices){{.dtype = LH_DTYPE_F32,
                                        .outputs = shape.rank,
                                        .inputs = shape.key_dim,
@@ -313,16 +386,14 @@ static lh_status load_kv_matrix(lh_loader *loader, lh_layer *layer, const lh_ggu
                                        .inputs = shape.rank,
                                        .data = take(loader, heads * values)},
                                       values};
-    lh_expert_matrices packed_keys = layer->k_b, packed_values = layer->v_b;
-    packed_keys.first.data = packing_place(loader, layer->k_b.first.data);
-    if (loader->beside)
-        packed_values.first.data = loader->beside + round_up(heads * keys);
-    lh_packing packing = {
-        .loader = loader, .tensor = tensor, .matrices = &packed_keys, .values = &packed_values};
-    lh_status status = run_packing(loader, heads, &packing, split_part, error);
-    if (status == LH_OK) /* the two lie behind each other in both places */
-        bring(loader, layer->k_b.first.data, round_up(heads * keys) + heads * values);
-    return status;
+    const lh_head_parts parts = {loader, tensor, shape, own.begin};
+    lh_packing packing = packing_of(loader, tensor, heads, &parts);
+    packing.array_count = 2;
+    packing.arrays[0] = layer->k_b.first.data;
+    packing.arrays[1] = layer->v_b.first.data;
+    packing.offset = head_offset;
+    packing.pack = split_head;
+    return lh_packing_run(&packing, error);
 }
 
 static lh_status load_matrix(lh_loader *loader, lh_matrix *matrix, const lh_gguf_tensor *tensor,
@@ -333,16 +404,38 @@ static lh_status load_matrix(lh_loader *loader, lh_matrix *matrix, const lh_gguf
     return status;
 }
 
+/* ---- Vectors: parts are whole ones, of which a tensor may have one for each expert ---- */
+
+typedef struct lh_vector_parts {
+    const lh_loader *loader;
+    const lh_gguf_tensor *tensor;
+    uint64_t first, each; /* elements of each that are its own */
+} lh_vector_parts;
+
+static size_t vector_offset(const void *context, uint32_t array, uint32_t part) {
+    const lh_vector_parts *parts = context;
+    (void)array;
+    return (size_t)(part * parts->each) * sizeof(float);
+}
+
+static lh_status read_vector(const void *context, uint32_t part, void *const *places,
+                             uint8_t *scratch, lh_error *error) {
+    const lh_vector_parts *parts = context;
+    (void)scratch;
+    return read_bytes(parts->loader, parts->tensor,
+                      (part * parts->tensor->shape[0] + parts->first) * sizeof(float), places[0],
+                      (size_t)parts->each * sizeof(float), error);
+}
+
 static lh_status load_vector(lh_loader *loader, const float **vector, const lh_gguf_tensor *tensor,
                              const lh_tensor_part *part, lh_error *error) {
-    size_t size = packed_bytes(tensor, part);
-    void *memory = take(loader, size);
-    *vector = memory;
-    lh_status status = read_bytes(loader, tensor, part->first * sizeof(float),
-                                  packing_place(loader, memory), size, error);
-    if (status == LH_OK)
-        bring(loader, memory, size);
-    return status;
+    const lh_vector_parts parts = {loader, tensor, part->first, elements_of_each(tensor, part)};
+    lh_packing packing = packing_of(loader, tensor, (uint32_t)tensor->shape[1], &parts);
+    packing.arrays[0] = take(loader, packed_bytes(loader, tensor, part));
+    packing.offset = vector_offset;
+    packing.pack = read_vector;
+    *vector = packing.arrays[0];
+    return lh_packing_run(&packing, error);
 }
 
 /* Of long and short factors those count that the context asks for. */
@@ -370,9 +463,8 @@ static lh_status load_tensor(void *context, lh_tensor_role role, uint32_t layer,
                              const lh_gguf_tensor *tensor, lh_error *error) {
     lh_loader *loader = context;
     lh_tensor_part parts[LH_TENSOR_PARTS_MAX];
-    uint32_t count = is_of_rope(role) || role == LH_TENSOR_ATTN_KV_B
-                         ? 0
-                         : lh_model_tensor_parts(loader->config, role, parts);
+    uint32_t count =
+        is_of_rope(role) || role == LH_TENSOR_ATTN_KV_B ? 0 : parts_of(loader, role, parts);
     lh_status status = loader->source->acquire(loader->source->context, tensor, error);
     if (status != LH_OK)
         return status;
@@ -395,7 +487,7 @@ static lh_status load_tensor(void *context, lh_tensor_role role, uint32_t layer,
 
 static lh_status make_pieces(lh_loader *loader, lh_error *error) {
     uint32_t threads = lh_thread_pool_size(loader->compute->pool);
-    loader->piece_bytes = round_up(loader->piece_bytes);
+    loader->piece_bytes = lh_aligned_bytes(loader->piece_bytes);
     loader->pieces = lh_aligned_array_allocate(threads, loader->piece_bytes);
     return loader->pieces
                ? LH_OK
@@ -407,45 +499,55 @@ static lh_status map_memory(lh_loader *loader, lh_error *error) {
     const lh_compute *compute = loader->compute;
     lh_parameters *weights = loader->weights;
     weights->memory = compute->ops->map(compute, weights->memory_bytes, false);
-    if (!weights->memory) {
-        return lh_fail(error, LH_ERR_NO_MEMORY, "out of memory for %zu bytes of weights",
-                       weights->memory_bytes);
-    }
-    if (compute->ops->is_host)
-        return LH_OK;
-    loader->beside = lh_aligned_array_allocate(loader->largest, 1);
-    return loader->beside ? LH_OK
-                          : lh_fail(error, LH_ERR_NO_MEMORY,
-                                    "out of memory for a tensor of %zu bytes", loader->largest);
+    return weights->memory
+               ? LH_OK
+               : lh_fail(error, LH_ERR_NO_MEMORY, "out of memory for %zu bytes of weights",
+                         weights->memory_bytes);
+}
+
+/* Rows of a matrix, from a whole tile on, as one of its own. */
+static lh_matrix rows_of(const lh_matrix *matrix, lh_span rows) {
+    lh_matrix some = *matrix;
+    some.outputs = rows.end - rows.begin;
+    some.data = (char *)matrix->data + lh_matrix_bytes(matrix->dtype, rows.begin, matrix->inputs);
+    return some;
 }
 
 static void tie_head(const lh_loader *loader) {
     lh_parameters *weights = loader->weights;
+    const lh_division *division = loader->division;
     if (lh_model_has(loader->config, LH_TENSOR_HEAD) ||
         loader->range.last != loader->config->layers) {
         return;
     }
+    if (loader->range.first == 0) {
+        weights->head = rows_of(&weights->embedding, lh_division_own(division, &division->tokens));
+        return;
+    }
     weights->head = weights->embedding;
-    if (loader->range.first != 0)
-        weights->embedding = (lh_matrix){0};
+    weights->embedding = (lh_matrix){0};
 }
 
 lh_status lh_parameters_count(const lh_gguf *gguf, const lh_model_config *config,
-                              lh_layer_range range, size_t *bytes, lh_error *error) {
+                              lh_layer_range range, const lh_division *division, size_t *bytes,
+                              lh_error *error) {
     lh_parameters weights = {0};
-    lh_loader loader = {.config = config, .range = range, .weights = &weights};
+    lh_loader loader = {
+        .config = config, .range = range, .division = division, .weights = &weights};
     lh_status status = lh_model_visit_tensors(gguf, config, range, add_size, &loader, error);
     *bytes = weights.memory_bytes;
     return status;
 }
 
 lh_status lh_parameters_load(const lh_gguf *gguf, const lh_model_config *config,
-                             lh_layer_range range, uint32_t context, const lh_weight_source *source,
-                             const lh_compute *compute, const lh_load_progress *progress,
-                             lh_parameters *weights, lh_error *error) {
+                             lh_layer_range range, const lh_division *division, uint32_t context,
+                             const lh_weight_source *source, const lh_compute *compute,
+                             const lh_load_progress *progress, lh_parameters *weights,
+                             lh_error *error) {
     *weights = (lh_parameters){.layer_count = range.last - range.first};
     lh_loader loader = {.config = config,
                         .range = range,
+                        .division = division,
                         .context = context,
                         .source = source,
                         .compute = compute,
@@ -473,7 +575,6 @@ lh_status lh_parameters_load(const lh_gguf *gguf, const lh_model_config *config,
         status = lh_rope_table_init(&weights->rope, config, error);
     if (status == LH_OK)
         status = lh_model_visit_tensors(gguf, config, range, load_tensor, &loader, error);
-    free(loader.beside);
     free(loader.pieces);
     if (status == LH_OK)
         status = compute->ops->settle(compute, error);

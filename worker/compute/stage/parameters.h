@@ -5,11 +5,13 @@
 #include "common/base/status.h"
 #include "common/model/model.h"
 #include "kernels/kernels.h"
+#include "worker/compute/stage/division.h"
 #include "worker/compute/stage/ops.h"
 #include "worker/compute/stage/rope_table.h"
 #include "worker/compute/tensor_source.h"
 
-/* What an architecture lacks is NULL. */
+/* What an architecture lacks is NULL. Of a member of several (division.h) heads, KV heads, the
+ * feed-forward width and, of the outputs of attn_output and down, the width are its own. */
 typedef struct lh_layer {
     lh_layer_kind kind;
     lh_layer_kind angles; /* whose q and k are rotated by */
@@ -50,7 +52,7 @@ typedef struct lh_layer {
 
 typedef struct lh_parameters {
     lh_matrix embedding; /* [vocabulary][width]; first stage */
-    /* [vocabulary][width]; last stage; the same data as the embedding when tied and both here */
+    /* [the member's tokens][width]; last stage; of the embedding's data when tied and both here */
     lh_matrix head;
     const float *output_norm; /* [width]; last stage */
     lh_rope_table rope;
@@ -67,13 +69,20 @@ typedef struct lh_load_progress {
 
 /* Bytes that lh_parameters_load would hold. LH_ERR_LIMIT as there. */
 lh_status lh_parameters_count(const lh_gguf *gguf, const lh_model_config *config,
-                              lh_layer_range range, size_t *bytes, lh_error *error);
-/* Loads and repacks what the range needs, for sequences of up to `context` positions; threads of
- * the pool pack rows of one tensor together. Errors: those of the source, LH_ERR_NO_MEMORY,
- * LH_ERR_LIMIT (sizes overflow), LH_ERR_MALFORMED (a factor of the rotation). On an error nothing
- * is held. */
+                              lh_layer_range range, const lh_division *division, size_t *bytes,
+                              lh_error *error);
+/* What lh_parameters_load reads of a tensor: slices[], which may be the whole of it; how many. */
+uint32_t lh_parameters_slices(const lh_model_config *config, lh_layer_range range,
+                              const lh_division *division, lh_tensor_role role,
+                              const lh_gguf_tensor *tensor,
+                              lh_tensor_slice slices[LH_TENSOR_PARTS_MAX]);
+/* Loads and repacks what the range needs and the division leaves to the member, for sequences of up
+ * to `context` positions; the config is the whole model's. Threads of the pool pack rows of one
+ * tensor together. Errors: those of the source, LH_ERR_NO_MEMORY, LH_ERR_LIMIT (sizes overflow),
+ * LH_ERR_MALFORMED (a factor of the rotation). On an error nothing is held. */
 lh_status lh_parameters_load(const lh_gguf *gguf, const lh_model_config *config,
-                             lh_layer_range range, uint32_t context, const lh_weight_source *source,
-                             const lh_compute *compute, const lh_load_progress *progress,
-                             lh_parameters *weights, lh_error *error);
+                             lh_layer_range range, const lh_division *division, uint32_t context,
+                             const lh_weight_source *source, const lh_compute *compute,
+                             const lh_load_progress *progress, lh_parameters *weights,
+                             lh_error *error);
 void lh_parameters_reset(lh_parameters *weights, const lh_compute *compute);

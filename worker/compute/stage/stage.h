@@ -20,12 +20,21 @@
  * steps of the same sequences that began after it are stale: they end with LH_ERR_CANCELLED, and
  * the sequence goes on from the positions that are left. A sequence may be freed while steps of
  * it are unfinished: those keep its pages until they end; a step in which no other sequence is left
- * ends with LH_ERR_CANCELLED, one with others runs on for them. */
+ * ends with LH_ERR_CANCELLED, one with others runs on for them.
+ *
+ * Several machines may compute one stage together (division.h). Each of these members has an
+ * lh_stage of its own, with its part of the weights and of the KV cache; all of them are asked the
+ * same, in the same order, with whole shards, and each gives the whole result, which is that of one
+ * machine alone. What they compute of a step comes together in lh_stage_finish (gather.h). Where it
+ * fails on one of them it fails on all that still wait for something; if others have got all, they
+ * have its positions, and the members go on with a new epoch (lh_stage_resync_kv). The first of
+ * them may lead the others (lh_stage_lead): then what it is asked goes to all. */
 #pragma once
 
 #include "common/base/status.h"
 #include "common/model/model.h"
 #include "worker/compute/stage/batch.h"
+#include "worker/compute/stage/division.h"
 #include "worker/compute/stage/kv_cache.h"
 #include "worker/compute/stage/ops.h"
 #include "worker/compute/tensor_source.h"
@@ -33,6 +42,7 @@
 
 typedef struct lh_stage lh_stage;
 typedef struct lh_stage_step lh_stage_step;
+typedef struct lh_stage_leading lh_stage_leading; /* stage_order.h */
 
 typedef struct lh_stage_options {
     lh_layer_range range;
@@ -44,14 +54,19 @@ typedef struct lh_stage_options {
     uint32_t steps_max;
     lh_activation_kind activations; /* as quantized matrices read them: Q16, or else Q8 */
     const lh_kernels *kernels;
-    lh_thread_pool *pool;    /* outlives the stage */
-    const lh_device *device; /* likewise; NULL: the host's CPUs */
+    lh_membership membership; /* of several that compute the stage together */
+    lh_thread_pool *pool;     /* outlives the stage */
+    const lh_device *device;  /* likewise; NULL: the host's CPUs */
+    /* where it is a GPU, products may be rounded as kernels/cuda/cuda_fast.h says; other devices
+     * keep to the bits of kernels.h */
+    bool is_fast;
 } lh_stage_options;
 
 /* Loads and repacks the weights. on_progress (may be NULL) is called after each tensor with bytes
  * done and total. Errors: those of the source, LH_ERR_NO_MEMORY, LH_ERR_LIMIT (sizes),
  * LH_ERR_INVALID (an option: a range without layers or beyond the model, kv_bytes too small for one
- * page, a context over the model's); LH_ERR_UNSUPPORTED, LH_ERR_UNAVAILABLE (of the device). */
+ * page, a context over the model's); LH_ERR_UNSUPPORTED, LH_ERR_UNAVAILABLE (of the device); those
+ * of lh_division_make, and LH_ERR_UNSUPPORTED for a device of one of several members. */
 lh_status lh_stage_create(const lh_gguf *gguf, const lh_model_config *config,
                           const lh_weight_source *source, const lh_stage_options *options,
                           void (*on_progress)(void *, uint64_t, uint64_t), void *progress_context,
@@ -61,19 +76,32 @@ void lh_stage_destroy(lh_stage *stage);
 /* Computes with this pool from now on; it has as many threads as the one before, and outlives the
  * stage. No step may be between begin and end. */
 void lh_stage_use_pool(lh_stage *stage, lh_thread_pool *pool);
-/* What it was created with; the context is the model's where none was given. */
+/* Of the first member of several: from now on whatever it is asked is ordered of the others, too,
+ * and its steps gather with them. A call that cannot be ordered fails with that error; those that
+ * give no status do nothing about it, since all later ones fail as well. A step that finishes is
+ * not cancelled any more: the others would wait for it. Copied. No step may be between begin and
+ * end. */
+void lh_stage_lead(lh_stage *stage, const lh_stage_leading *leading);
+/* What it was created with; the context is the model's where none was given. The config is the
+ * model's as this member computes it. */
 const lh_stage_options *lh_stage_made_with(const lh_stage *stage);
 const lh_model_config *lh_stage_config(const lh_stage *stage);
 const lh_kv_cache *lh_stage_kv(const lh_stage *stage);
+/* The KV cache has so many pages from now on, where it had more: members have as many as the one
+ * that has the fewest. While it holds no sequence. */
+void lh_stage_limit_kv(lh_stage *stage, size_t pages);
 /* Bytes of weights held. */
 size_t lh_stage_weight_bytes(const lh_stage *stage);
 
 /* A rectangle of the step's activation h[rows][width]: all of these rows, these columns. Column
  * bounds are multiples of LH_SPAN_COLUMNS (except width). values[rows][columns], tightly packed;
- * read during the call. */
+ * read during the call. Of a result a device may have packed them instead (lh_stage_output.wire):
+ * then `packed` is what lh_wire_encode gives for the whole shard, and where it would give nothing,
+ * because a value is not finite or too large, neither is there. */
 typedef struct lh_stage_shard {
     uint32_t first_row, rows, first_column, columns;
     const float *values;
+    const uint8_t *packed;
 } lh_stage_shard;
 
 /* LH_ERR_LIMIT: rows, positions or tokens out of range. LH_ERR_BUSY: no KV page or no activation
@@ -97,6 +125,7 @@ typedef struct lh_stage_output {
     /* not the last stage: each shard of the result, in ascending column order; values as in
      * lh_stage_shard. */
     void (*on_shard)(void *context, const lh_stage_shard *shard);
+    lh_wire_type wire; /* what shards will travel as; F32: they are never packed */
     /* last stage: one call for each segment with `sample` set, in order. */
     void (*on_sample)(void *context, uint64_t sequence, const lh_sample_result *result);
     /* last stage: one call for each row that is scored, in order; segment: its index in the batch.
@@ -110,12 +139,19 @@ typedef struct lh_stage_output {
     void (*on_logits)(void *context, uint64_t sequence, const float *logits, uint32_t vocabulary);
     /* Asked between layers; true stops with LH_ERR_CANCELLED. May be NULL. */
     bool (*is_cancelled)(void *context);
+    /* Of a member: how what all have computed of this step comes together. Every member tells all
+     * results, which are the same. NULL: it is alone, or leads the others. */
+    const lh_gather *gather;
 } lh_stage_output;
 
 /* Precondition: lh_stage_is_ready; once. LH_ERR_CANCELLED: is_cancelled said so, or the step is
  * stale or unwanted; LH_ERR_INVALID: an earlier step of a sequence is unfinished, or the model gave
- * a logit that is no number, or a hidden state that cannot be pooled. */
+ * a logit that is no number, or a hidden state that cannot be pooled; with other members those of
+ * lh_gather. */
 lh_status lh_stage_finish(lh_stage_step *step, const lh_stage_output *output, lh_error *error);
+/* Of the step that finished last, where this stage leads others: how its gathers went, in their
+ * order, `count` at most. Returns how many; 0: it is alone. */
+uint32_t lh_stage_gather_times(const lh_stage *stage, lh_gather_times *times, uint32_t count);
 /* A step that has not finished with LH_OK takes its positions back: its sequences hold what they
  * held when it began. */
 void lh_stage_end(lh_stage_step *step);

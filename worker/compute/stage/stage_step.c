@@ -1,6 +1,8 @@
 /* A step from its batch to its result. Nothing is allocated after init. */
 #include "worker/compute/stage/stage_step.h"
 
+#include "common/base/arithmetic.h"
+
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,15 +84,16 @@ static void copy_segments(lh_stage_step *step, const lh_batch *batch) {
     }
 }
 
-/* Segments cut to what one call of the attention kernel takes. */
+/* Segments cut to what one call of the attention kernel takes, and where the halves meet. */
 static void make_runs(lh_stage_step *step) {
     uint32_t row = 0;
     step->run_count = 0;
     for (uint32_t i = 0; i < step->segment_count; i++) {
         const lh_step_segment *segment = &step->segments[i];
         for (uint32_t done = 0; done < segment->rows;) {
-            uint32_t left = segment->rows - done,
-                     rows = left < LH_ATTENTION_ROWS ? left : LH_ATTENTION_ROWS;
+            uint32_t left = lh_min_u32(segment->rows - done, LH_ATTENTION_ROWS),
+                     rows =
+                         row < step->first_rows ? lh_min_u32(left, step->first_rows - row) : left;
             step->runs[step->run_count++] = (lh_position_run){step->reservations[i].sequence, row,
                                                               rows, segment->first_position + done};
             row += rows;
@@ -117,7 +120,11 @@ static void embed(lh_stage_step *step, const uint32_t *tokens) {
 
 void lh_stage_step_start(lh_stage_step *step, const lh_batch *batch) {
     step->projected = 0;
+    step->member =
+        (lh_member){.division = &step->stage->division, .compute = &step->stage->compute};
     copy_segments(step, batch);
+    step->first_rows =
+        lh_halves_first_rows(&step->stage->config, step->stage->division.members, step->rows);
     step->cut = batch->cut.count > 0 ? batch->cut : (lh_step_cut){1, {step->stage->config.width}};
     make_runs(step);
     make_angles(step);
@@ -133,9 +140,11 @@ static lh_layer_run layer_run_of(lh_stage_step *step) {
     lh_stage_resources *stage = step->stage;
     return (lh_layer_run){.compute = &stage->compute,
                           .config = &stage->config,
+                          .member = &step->member,
                           .buffer = &step->buffer,
                           .scratch = &stage->scratch,
                           .rows = step->rows,
+                          .angles = stage->weights.rope.half,
                           .runs = step->runs,
                           .run_count = step->run_count};
 }
@@ -168,7 +177,7 @@ static void project_columns(lh_stage_step *step, uint32_t end) {
     }
 }
 
-lh_status lh_stage_accept(lh_stage_step *step, const lh_stage_shard *shard, lh_error *error) {
+lh_status lh_stage_step_accept(lh_stage_step *step, const lh_stage_shard *shard, lh_error *error) {
     if (step->stage->is_first)
         return lh_fail(error, LH_ERR_INVALID, "shard: the first stage takes tokens, no activation");
     assert(step->state == LH_STEP_BEGUN);
@@ -193,47 +202,92 @@ bool lh_stage_is_ready(const lh_stage_step *step) {
 
 /* ---- The layers ---- */
 
-static lh_outgoing outgoing_of(const lh_stage_step *step, uint32_t number) {
+static lh_outgoing outgoing_of(const lh_stage_step *step, uint32_t number, lh_wire_type wire) {
     const lh_stage_resources *stage = step->stage;
-    uint32_t begin = number > 0 ? step->cut.ends[number - 1] : 0;
+    const uint32_t begin = number > 0 ? step->cut.ends[number - 1] : 0;
+    const size_t before = (size_t)step->rows * begin;
+    const bool packs = stage->packing && wire != LH_WIRE_F32;
     return (lh_outgoing){step->buffer.h,
                          step->rows,
                          stage->config.width,
                          {begin, step->cut.ends[number]},
-                         stage->outgoing + (size_t)step->rows * begin};
+                         stage->outgoing + before,
+                         packs ? wire : LH_WIRE_F32,
+                         packs ? stage->packing + before : NULL};
 }
 
 static void emit_shard(const lh_stage_step *step, uint32_t number, const lh_stage_output *output) {
     const lh_compute *compute = &step->stage->compute;
-    const lh_outgoing outgoing = outgoing_of(step, number);
+    const lh_outgoing outgoing = outgoing_of(step, number, output->wire);
     const lh_span columns = outgoing.columns;
-    const float *values = compute->ops->sent(compute, number, &outgoing);
-    const lh_stage_shard shard = {0, step->rows, columns.begin, columns.end - columns.begin,
-                                  values};
-    if (values)
+    const lh_sent sent = compute->ops->sent(compute, number, &outgoing);
+    const lh_stage_shard shard = {
+        0, step->rows, columns.begin, columns.end - columns.begin, sent.values, sent.packed};
+    if (sent.values || sent.packed || sent.is_refused)
         output->on_shard(output->context, &shard);
+}
+
+/* Shards that are complete. A device that works by itself has the next ones to do while one is
+ * waited for. */
+static void emit_complete(const lh_stage_step *step, uint32_t number,
+                          const lh_stage_output *output) {
+    const lh_compute *compute = &step->stage->compute;
+    const uint32_t count = step->cut.count, ahead = compute->ops->sends_ahead;
+    if (number < count) {
+        const lh_outgoing outgoing = outgoing_of(step, number, output->wire);
+        compute->ops->send(compute, number, &outgoing);
+    }
+    if (number >= ahead && number - ahead < count)
+        emit_shard(step, number - ahead, output);
+}
+
+/* Of each half what the last layer adds, and the gather of it. */
+static void project_down(lh_halves *halves, const lh_layer *layer, lh_span out) {
+    for (lh_half *half = halves->of; half < halves->of + halves->count; half++)
+        half->pieces = lh_layer_sum_experts(&half->run, layer, half->pieces, out);
+    for (lh_half *half = halves->of; half < halves->of + halves->count; half++)
+        half->pieces = lh_layer_project_down(&half->run, layer, half->pieces, out);
+}
+
+/* The columns of h as they come in the last half: in all halves before it they are there. */
+static lh_gathering take_sums(lh_halves *halves, const lh_layer *layer) {
+    lh_gathering columns = {0};
+    for (uint32_t i = 0; i < halves->count; i++) {
+        columns = lh_layer_take_sums(&halves->of[i].run, layer, halves->of[i].pieces);
+        if (i + 1 < halves->count)
+            lh_gathering_complete(&columns);
+    }
+    return columns;
+}
+
+/* The same gathered inputs again for each shard. */
+static void project_down_shard(const lh_half *half, const lh_layer *layer, lh_span out) {
+    lh_layer_project_down(&half->run, layer,
+                          lh_layer_sum_experts(&half->run, layer, half->pieces, out), out);
 }
 
 /* The last operation of the stage, shard by shard where its columns are complete one by one; where
  * they are not, the shards leave one after the other when the rows are: what the next stage gets is
- * the same either way. A device that works by itself has the next ones to do while one is waited
- * for. */
-static void emit_shards(lh_stage_step *step, const lh_layer_run *run, const lh_layer *layer,
+ * the same either way. Of several members each emits all shards, as the columns come. */
+static void emit_shards(lh_stage_step *step, lh_halves *halves, const lh_layer *layer,
                         const lh_stage_output *output) {
-    const lh_compute *compute = &step->stage->compute;
-    uint32_t count = step->cut.count, ahead = compute->ops->sends_ahead;
-    bool by_columns = lh_layer_projects_down_by_columns(layer);
-    if (!by_columns)
-        lh_layer_project_down(run, layer, (lh_span){0, step->stage->config.width});
+    const uint32_t count = step->cut.count, ahead = step->stage->compute.ops->sends_ahead;
+    const lh_span all = {0, step->stage->config.width};
+    const bool by_columns =
+        step->stage->division.members < 2 && lh_layer_projects_down_by_columns(layer);
+    lh_span complete = {0, 0};
+    lh_gathering columns = lh_gather_nothing(&step->member, all);
+    if (!by_columns) {
+        project_down(halves, layer, all);
+        columns = take_sums(halves, layer);
+    }
     for (uint32_t i = 0; i < count + ahead; i++) {
-        if (i < count) {
-            const lh_outgoing outgoing = outgoing_of(step, i);
-            if (by_columns)
-                lh_layer_project_down(run, layer, outgoing.columns);
-            compute->ops->send(compute, i, &outgoing);
-        }
-        if (i >= ahead && i - ahead < count)
-            emit_shard(step, i - ahead, output);
+        if (i < count && by_columns)
+            project_down_shard(&halves->of[0], layer, outgoing_of(step, i, output->wire).columns);
+        while (i < count && complete.end < step->cut.ends[i])
+            if (!lh_gathering_next(&columns, &complete))
+                return;
+        emit_complete(step, i, output);
     }
 }
 
@@ -313,8 +367,8 @@ static lh_status put_out(lh_stage_step *step, const lh_stage_output *output, lh_
         count = count_together(step, relay.first);
         status = step->outputs[relay.first].is_pooled
                      ? put_out_pooled(step, relay.first, count, output, error)
-                     : lh_head_run(step->stage->head, step->buffer.h, step->outputs + relay.first,
-                                   count, &events, error);
+                     : lh_head_run(step->stage->head, &step->member, step->buffer.h,
+                                   step->outputs + relay.first, count, &events, error);
     }
     return status;
 }
@@ -365,36 +419,85 @@ static void keep_output_rows(lh_stage_step *step, lh_layer_run *run) {
     compute->ops->locate(compute, step->runs, step->run_count);
 }
 
-/* From the first projection on to what layer `number` adds to h, but for the down projection. */
-static void ask_layer(lh_stage_step *step, lh_layer_run *run, uint32_t number) {
+/* q, k and v of a half; on another stage than the first those of the first layer are there. */
+static void project_qkv(const lh_stage_step *step, lh_half *half, uint32_t number) {
+    const lh_layer *layer = &step->stage->weights.layers[number];
+    const uint32_t width = step->stage->config.width;
+    if (number == 0 && step->projected < width)
+        lh_layer_project_qkv(&half->run, layer, (lh_span){step->projected, width});
+    if (number == 0)
+        return;
+    lh_gathering h = lh_layer_take_sums(&half->run, layer - 1, half->pieces);
+    for (lh_span columns; lh_gathering_next(&h, &columns);)
+        lh_layer_project_qkv(&half->run, layer, columns);
+}
+
+static void store_kv(const lh_stage_step *step, lh_half *half, uint32_t number) {
+    project_qkv(step, half, number);
+    lh_layer_store_kv(&half->run, &step->stage->weights.layers[number], number);
+}
+
+static void attend(const lh_stage_step *step, lh_half *half, uint32_t number) {
+    half->pieces = lh_layer_attend(&half->run, &step->stage->weights.layers[number], number);
+}
+
+/* The layer after whose keys and values most rows have done what they are for. */
+static bool keeps_output_rows(const lh_stage_step *step, uint32_t number) {
     const lh_stage_resources *stage = step->stage;
-    const lh_layer *layer = &stage->weights.layers[number];
-    const lh_span all = {0, stage->config.width};
-    bool is_end = number + 1 == stage->weights.layer_count;
-    if (number > 0)
-        lh_layer_project_qkv(run, layer, all);
-    else
-        project_columns(step, all.end);
-    lh_layer_store_kv(run, layer, number);
-    if (is_end && (stage->is_last || step->ends_here) && !all_rows_are_put_out(step))
-        keep_output_rows(step, run);
-    if (run->rows > 0)
-        lh_layer_attend_and_project_up(run, layer, number);
+    return number + 1 == stage->weights.layer_count && (stage->is_last || step->ends_here) &&
+           !all_rows_are_put_out(step);
+}
+
+static void store_kv_and_attend(lh_stage_step *step, lh_halves *halves, uint32_t number) {
+    const bool are_few = keeps_output_rows(step, number);
+    for (uint32_t i = 0; i < halves->count; i++) {
+        store_kv(step, &halves->of[i], number);
+        if (!are_few)
+            attend(step, &halves->of[i], number);
+    }
+    if (!are_few)
+        return;
+    lh_layer_run run = layer_run_of(step);
+    keep_output_rows(step, &run);
+    lh_halves_make_whole(halves, &run);
+    if (run.rows > 0)
+        attend(step, &halves->of[0], number);
+}
+
+/* From the first projection on to what layer `number` adds to h, but for the down projection. */
+static void ask_layer(lh_stage_step *step, lh_halves *halves, uint32_t number) {
+    const lh_layer *layer = &step->stage->weights.layers[number];
+    store_kv_and_attend(step, halves, number);
+    if (halves->of[0].run.rows == 0)
+        return;
+    for (lh_half *half = halves->of; half < halves->of + halves->count; half++)
+        half->pieces = lh_layer_project_attended(&half->run, layer, half->pieces);
+    for (lh_half *half = halves->of; half < halves->of + halves->count; half++)
+        half->pieces = lh_layer_project_up(&half->run, layer, half->pieces);
+}
+
+/* Of several members each may be asked to stop at another layer. So they may only where the others
+ * wait for them next: then all of them stop. */
+static bool is_cancelled(const lh_stage_step *step, const lh_stage_output *output, uint32_t layer) {
+    const bool may_stop = step->stage->division.members < 2 || layer > 0;
+    return may_stop && output->is_cancelled && output->is_cancelled(output->context);
 }
 
 /* All layers, but for the down projection of the last one. */
-static lh_status ask_layers(lh_stage_step *step, lh_layer_run *run, const lh_stage_output *output,
+static lh_status ask_layers(lh_stage_step *step, lh_halves *halves, const lh_stage_output *output,
                             lh_error *error) {
     const lh_stage_resources *stage = step->stage;
     const lh_span all = {0, stage->config.width};
-    for (uint32_t i = 0; i < stage->weights.layer_count; i++) {
-        if (output->is_cancelled && output->is_cancelled(output->context))
+    lh_status status = LH_OK;
+    for (uint32_t i = 0; i < stage->weights.layer_count && status == LH_OK; i++) {
+        if (is_cancelled(step, output, i))
             return lh_fail(error, LH_ERR_CANCELLED, "the step was cancelled");
         if (i > 0)
-            lh_layer_project_down(run, &stage->weights.layers[i - 1], all);
-        ask_layer(step, run, i);
+            project_down(halves, &stage->weights.layers[i - 1], all);
+        ask_layer(step, halves, i);
+        status = lh_member_status(&step->member, error);
     }
-    return LH_OK;
+    return status;
 }
 
 /* A decode step, which a device may have kept. */
@@ -404,42 +507,66 @@ static bool repeats(const lh_stage_step *step) {
            (!stage->is_last || all_rows_are_put_out(step));
 }
 
-static lh_status ask_or_repeat(lh_stage_step *step, lh_layer_run *run,
+static lh_status ask_or_repeat(lh_stage_step *step, lh_halves *halves,
                                const lh_stage_output *output, lh_error *error) {
-    const lh_compute *compute = &step->stage->compute;
+    const lh_stage_resources *stage = step->stage;
+    const lh_compute *compute = &stage->compute;
     /* in the middle of a recording it cannot stop: a decode step is short */
     const lh_stage_output unstoppable = {0};
     const lh_repeat repeat = {step->buffer.h, step->rows, step->projected};
     if (!repeats(step))
-        return ask_layers(step, run, output, error);
+        return ask_layers(step, halves, output, error);
     if (compute->ops->begin_repeat(compute, &repeat)) {
-        step->projected = step->stage->config.width;
+        step->projected = stage->config.width;
+        halves->of[0].pieces = lh_layer_repeated_up(
+            &halves->of[0].run, &stage->weights.layers[stage->weights.layer_count - 1]);
         return LH_OK;
     }
-    lh_status status = ask_layers(step, run, &unstoppable, error);
+    lh_status status = ask_layers(step, halves, &unstoppable, error);
     compute->ops->end_repeat(compute);
     return status;
+}
+
+/* All of h, for the head. */
+static void complete_rows(const lh_stage_step *step, lh_halves *halves, const lh_layer *layer) {
+    project_down(halves, layer, (lh_span){0, step->stage->config.width});
+    lh_gathering columns = take_sums(halves, layer);
+    lh_gathering_complete(&columns);
+}
+
+static void make_halves(lh_stage_step *step, lh_halves *halves) {
+    const lh_layer_run whole = layer_run_of(step);
+    if (step->first_rows < step->rows)
+        lh_halves_make(halves, &whole, step->first_rows, step->runs);
+    else
+        lh_halves_make_whole(halves, &whole);
 }
 
 static lh_status run_layers(lh_stage_step *step, const lh_stage_output *output, lh_error *error) {
     const lh_stage_resources *stage = step->stage;
     const lh_layer *last = &stage->weights.layers[stage->weights.layer_count - 1];
-    lh_layer_run run = layer_run_of(step);
+    lh_halves halves;
+    make_halves(step, &halves);
     stage->compute.ops->locate(&stage->compute, step->runs, step->run_count);
-    lh_status status = ask_or_repeat(step, &run, output, error);
-    if (status != LH_OK || run.rows == 0)
+    lh_status status = ask_or_repeat(step, &halves, output, error);
+    if (status != LH_OK || halves.of[0].run.rows == 0)
         return status;
     if (!stage->is_last)
-        emit_shards(step, &run, last, output);
+        emit_shards(step, &halves, last, output);
     else
-        lh_layer_project_down(&run, last, (lh_span){0, stage->config.width});
-    return LH_OK;
+        complete_rows(step, &halves, last);
+    return lh_member_status(&step->member, error);
 }
 
 lh_status lh_stage_step_run(lh_stage_step *step, const lh_stage_output *output, lh_error *error) {
     const lh_compute *compute = &step->stage->compute;
+    assert(output->gather || step->stage->division.members < 2);
+    step->member.gather = output->gather;
     lh_status status = run_layers(step, output, error);
     if (status == LH_OK && step->stage->is_last)
         status = put_out(step, output, error);
-    return status == LH_OK ? compute->ops->settle(compute, error) : status;
+    /* also where it failed: what was asked of the device writes to the buffer, which the next step
+     * fills */
+    const lh_status settled = compute->ops->settle(compute, status == LH_OK ? error : NULL);
+    return status == LH_OK ? settled : status;
 }

@@ -15,6 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define HEADER "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
 static const char good[] =
     "{\"protocol\":4,\"instance\":\"00ff00ff00ff00ff\",\"site\":\"home\",\"version\":\"0.1.0\","
     "\"isa\":\"avx2\",\"threads\":8,\"addresses\":{\"tls\":null,\"plain\":\"[::1]:7101\"},\"memory_"
@@ -22,12 +24,15 @@ static const char good[] =
     "bytes\":1,\"total_bytes\":2,\"error\":null},\"compute\":{\"points\":[{\"rows\":1,\"us\":900.5}"
     ",{\"rows\":64,\"us\":20000}],\"us_per_row_position\":0.5,\"take_share\":0.1,\"give_share\":0."
     "2,\"draw_us\":7,\"draw_more_us\":2,\"shard_us\":3,\"step_us\":80,\"age_us\":5000},"
-    "\"prepared\":{\"first_layer\":3,\"last_layer\":9,\"hold\":true,\"state\":\"failed\",\"done_"
+    "\"prepared\":{\"first_layer\":3,\"last_layer\":9,\"team_epoch\":6,\"hold\":true,\"state\":"
+    "\"failed\",\"done_"
     "bytes\":5,\"total_bytes\":6,\"final\":true,\"error\":\"no "
     "room\"},\"next\":{\"connected\":true,\"round_trip_us\":120,\"bytes_sent\":9,\"bytes_per_us\":"
     "12.5},\"next_error\":\"h:1: it is "
     "down\",\"trial\":{\"next\":\"attic\",\"address\":\"h:2\",\"state\":"
-    "\"proven\",\"error\":\"\"},\"kv\":{\"pages_total\":10,\"pages_free\":9,\"page_positions\":64,"
+    "\"proven\",\"error\":\"\"},\"surveyed\":{\"next\":\"loft\",\"address\":\"h:3\",\"state\":"
+    "\"running\",\"error\":\"\",\"hop\":{\"connected\":true,\"bytes_per_us\":7.5}},\"kv\":{\"pages_"
+    "total\":10,\"pages_free\":9,\"page_positions\":64,"
     "\"page_bytes\":4096,"
     "\"sequences\":1,\"epoch\":6},\"loaded\":{\"first_layer\":1,\"last_layer\":5,\"model\":\"abc\"}"
     ",\"steps\":{\"active\":1,\"done\":2,\"failed\":3},\"leaving\":false,\"unknown\":[1,2,3],"
@@ -59,6 +64,7 @@ static void a_report_is_read(void **state) {
     assert_int_equal(r.prepared.state, LH_WORKER_FAILED);
     assert_true(r.prepared.first_layer == 3 && r.prepared.last_layer == 9 && r.prepared.holds);
     assert_true(r.prepared.done_bytes == 5 && r.prepared.total_bytes == 6);
+    assert_int_equal(r.prepared.team_epoch, 6);
     assert_true(r.prepared.is_final && !r.assignment.is_final);
     assert_string_equal(r.prepared.error, "no room");
     assert_true(r.next.present && r.next.connected && r.next.bytes_per_us == 12.5);
@@ -67,6 +73,10 @@ static void a_report_is_read(void **state) {
     assert_string_equal(r.trial.next, "attic");
     assert_string_equal(r.trial.address, "h:2");
     assert_string_equal(r.trial.error, "");
+    assert_false(r.trial.hop.present);
+    assert_int_equal(r.surveyed.state, LH_HOP_TRIAL_RUNNING);
+    assert_string_equal(r.surveyed.next, "loft");
+    assert_true(r.surveyed.hop.present && r.surveyed.hop.bytes_per_us == 7.5);
     assert_true(r.compute.point_count == 2 && r.compute.points[0].us == 900.5);
     assert_true(r.kv.present && r.kv.pages_total == 10 && r.kv.pages_free == 9);
     assert_int_equal(r.kv.page_positions, 64);
@@ -112,12 +122,31 @@ static void what_may_be_there_is_read(void **state) {
         read_with("{\"tls\":null,\"plain\":\"[::1]:7101\"}", "{\"tls\":\"b:1\",\"plain\":null}")
             .tls_address,
         "b:1");
+    assert_string_equal(
+        read_with("\"tls\":null", "\"tls\":null,\"members\":\"h:7\"").member_address, "h:7");
+    assert_string_equal(read_with("\"tls\":null", "\"tls\":null,\"members\":null").member_address,
+                        "");
     assert_string_equal(read_with("\"error\":null", "\"error\":\"disk full\"").assignment.error,
                         "disk full");
+    assert_true(read_with("\"threads\":8", "\"threads\":8,\"behind_relay\":true").is_behind_relay);
+    lh_worker_report relay = read_with(
+        "\"threads\":8", "\"threads\":8,\"reaches\":[{\"name\":\"c\",\"hop\":null,\"error\":null},"
+                         "{\"name\":\"d\",\"hop\":null,\"error\":\"refused\"}]");
+    assert_true(relay.relays && !relay.is_behind_relay && relay.reach_count == 2);
+    assert_string_equal(relay.reaches[0].name, "c");
+    assert_false(relay.reaches[0].hop.connected);
+    assert_string_equal(relay.reaches[1].error, "refused");
+    assert_true(read_with("\"threads\":8", "\"threads\":8,\"reaches\":[]").relays);
     lh_worker_report report =
         read_with("\"threads\":8", "\"threads\":8,\"speed\":{\"prompt_us\":12,\"token_us\":60}");
     assert_true(report.speed.prompt_us == 12 && report.speed.token_us == 60);
     assert_false(read_with("\"kv\":{", "\"kv\":null,\"other\":{").kv.present);
+    report = read_with("\"threads\":8", "\"threads\":8,\"cached\":[{\"model\":\"" HEADER
+                                        "\",\"layers\":\"0-9,20-20\"}]");
+    assert_int_equal(report.cached_count, 1);
+    assert_string_equal(report.cached[0].model, HEADER);
+    assert_int_equal(report.cached[0].run_count, 2);
+    assert_int_equal(report.cached[0].runs[1].last, 21);
     assert_false(read_with("\"loaded\":{", "\"loaded\":null,\"other\":{").loaded.present);
     assert_int_equal(read_with("\"prepared\":{", "\"prepared\":null,\"other\":{").prepared.state,
                      LH_WORKER_IDLE);
@@ -132,6 +161,10 @@ static void what_may_be_there_is_read(void **state) {
     assert_string_equal(report.trial.next, "");
     assert_string_equal(report.trial.address, "");
     assert_string_equal(report.trial.error, "no way");
+    report = read_with("\"proven\",", "\"proven\",\"hop\":{\"connected\":true,\"age_us\":9},");
+    assert_true(report.trial.hop.present && report.trial.hop.age_us == 9);
+    assert_int_equal(read_with("\"surveyed\":{", "\"surveyed\":null,\"other\":{").surveyed.state,
+                     LH_HOP_TRIAL_NONE);
     assert_int_equal(read_with("\"proven\"", "\"running\"").trial.state, LH_HOP_TRIAL_RUNNING);
     static const char *const states[] = {"fetching", "loading", "ready", "failed"};
     for (int i = 0; i < 4; i++) {
@@ -160,6 +193,8 @@ static const struct {
     {"900.5", "1e999", "", LH_ERR_MALFORMED},
     {"12.5", "1e99", "next.bytes_per_us", LH_ERR_INVALID},
     {"\"next_error\":\"h:1: it is down\"", "\"next_error\":7", "next_error", LH_ERR_INVALID},
+    {"\"running\"", "\"walking\"", "surveyed.state", LH_ERR_INVALID},
+    {"7.5", "-7.5", "surveyed.hop.bytes_per_us", LH_ERR_INVALID},
     {"\"trial\":{", "\"trial\":7,\"other\":{", "trial", LH_ERR_INVALID},
     {"\"proven\"", "\"none\"", "trial.state", LH_ERR_INVALID},
     {"\"proven\"", "null", "trial.state", LH_ERR_INVALID},
@@ -221,6 +256,14 @@ static const struct {
     {"\"epoch\":6", "\"epoch\":-6", "kv.epoch", LH_ERR_INVALID},
     {"\"loaded\":{", "\"loaded\":null,\"other\":{", NULL, LH_OK},
     {"\"loaded\":{", "\"other\":{", NULL, LH_OK},
+    {"\"loaded\":{", "\"cached\":[],\"loaded\":{", "", LH_OK},
+    {"\"loaded\":{", "\"cached\":7,\"loaded\":{", "cached", LH_ERR_INVALID},
+    {"\"loaded\":{", "\"cached\":[1],\"loaded\":{", "model", LH_ERR_INVALID},
+    {"\"loaded\":{", "\"cached\":[{\"model\":\"abc\",\"layers\":\"0-1\"}],\"loaded\":{", "model",
+     LH_ERR_INVALID},
+    {"\"loaded\":{", "\"cached\":[{\"model\":\"" HEADER "\",\"layers\":\"1-0\"}],\"loaded\":{",
+     "layers", LH_ERR_INVALID},
+    {"\"loaded\":{", "\"cached\":[{},{},{},{},{}],\"loaded\":{", "cached", LH_ERR_INVALID},
     {"\"loaded\":{", "\"loaded\":3,\"other\":{", "loaded", LH_ERR_INVALID},
     {"\"model\":\"abc\"", "\"model\":7", "loaded.model", LH_ERR_INVALID},
     {"\"prepared\":{", "\"prepared\":[],\"other\":{", "prepared", LH_ERR_INVALID},
@@ -292,7 +335,7 @@ static void hostile_bodies_are_refused(void **state) {
 static void an_answer_holds_what_the_worker_needs(void **state) {
     (void)state;
     lh_model_file *file = open_tiny_model();
-    lh_fleet_model model = {"tiny \"quoted\"", file, "/w", "/t"};
+    lh_fleet_model model = {"tiny \"quoted\"", file, "/w", "/t", "/b", "/p"};
     const lh_model_profile profile = {.layers = 2, .width = 576};
     const lh_fleet_options options = {
         .model = &profile, .context = 256, .rows_max = 64, .has_q16 = true, .kv_type = "f16"};
@@ -332,25 +375,65 @@ static void an_answer_holds_what_the_worker_needs(void **state) {
         json_string_value(json_object_get(json_object_get(assignment, "next"), "address")),
         "10.0.0.2:7101");
     assert_true(json_is_true(json_object_get(json_object_get(assignment, "next"), "tls")));
+    assert_null(json_object_get(assignment, "previous_relay"));
+    assert_null(json_object_get(json_object_get(assignment, "next"), "relay"));
     json_decref(json);
     free(text);
+    strcpy(answer.assignment.stage.relay, "hut");
+    strcpy(answer.assignment.next.relay, "barn");
+    const lh_relayed_worker relayed[] = {{"c", "h:4", false}, {"d", "h:5", true}};
+    answer.relayed = relayed;
+    answer.relayed_count = 2;
+    text = lh_control_json_render_answer(&answer, &model);
+    assert_non_null(strstr(text, "\"previous_relay\":\"hut\""));
+    assert_non_null(strstr(text, "\"tls\":true,\"relay\":\"barn\"}"));
+    assert_non_null(strstr(text, "\"relay\":[{\"name\":\"c\",\"address\":\"h:4\",\"tls\":false},{"
+                                 "\"name\":\"d\",\"address\":\"h:5\",\"tls\":true}]"));
+    free(text);
+    assert_null(strstr(text = lh_control_json_render_answer(&answer, &model), "\"team\""));
+    free(text);
+    strcpy(answer.assignment.stage.name, "a");
+    answer.assignment.stage.team = (lh_chain_team){
+        .follower_count = 1, .followers = {{"f", 3}}, .weights = {1000, 400}, .epoch = 6};
+    answer.assignment.member = 1;
+    answer.assignment.member_addresses[0] = "h:6";
+    answer.assignment.member_addresses[1] = "h:7";
+    text = lh_control_json_render_answer(&answer, &model);
+    assert_non_null(strstr(
+        text, "\"team\":{\"own\":1,\"epoch\":6,\"secret\":\"00000000000000000000000000000000"
+              "00000000000000000000000000000000\",\"members\":[{\"name\":\"a\",\"address\":"
+              "\"h:6\",\"weight\":1000},{\"name\":\"f\",\"address\":\"h:7\",\"weight\":400}]}"));
+    free(text);
+    answer.has_prepare = true;
+    answer.prepare = answer.assignment;
+    answer.has_assignment = false;
+    text = lh_control_json_render_answer(&answer, &model);
+    assert_non_null(
+        strstr(text, "\"chain\":\"main\",\"hold\":false,\"team\":{\"own\":1,\"epoch\":6,"));
+    free(text);
+    answer.has_prepare = false;
+    answer.has_assignment = true;
+    answer.assignment.stage.team.follower_count = 0;
+    answer.relayed_count = 0;
     answer.assignment.has_next = false;
     text = lh_control_json_render_answer(&answer, &model);
     assert_non_null(strstr(text, "\"next\":{\"gateway\":true}"));
     free(text);
     answer.has_assignment = false;
     text = lh_control_json_render_answer(&answer, &model);
-    assert_non_null(
-        strstr(text, "\"assignment\":null,\"prepare\":null,\"try\":null,\"leave\":null"));
+    assert_non_null(strstr(text,
+                           "\"assignment\":null,\"prepare\":null,\"try\":null,\"survey\":null,"
+                           "\"relay\":null,\"leave\":null"));
     free(text);
     answer.has_prepare = answer.prepare_holds = answer.is_leaving = true;
-    answer.prepare = answer.assignment.stage;
+    answer.prepare = answer.assignment;
     answer.leave_reason = "others load";
     text = lh_control_json_render_answer(&answer, &model);
-    assert_non_null(strstr(
-        text, "\"first_layer\":1,\"last_layer\":2,\"layers\":2,\"context\":256,\"rows_max\":"
-              "64,\"steps_max\":6,\"activations\":\"q16\",\"kv_type\":\"f16\",\"wire\":\"f16\","
-              "\"hold\":true}"));
+    assert_non_null(
+        strstr(text, "\"first_layer\":1,\"last_layer\":2,\"layers\":2,\"context\":256,\"rows_max\":"
+                     "64,\"steps_max\":6,\"activations\":\"q16\",\"gpu_math\":\"exact\","
+                     "\"kv_type\":\"f16\",\"wire\":\"f16\","
+                     "\"chain\":\"main\",\"hold\":true}"));
     assert_non_null(strstr(text, "\"leave\":{\"may_go\":false,\"reason\":\"others load\"}"));
     free(text);
     answer.has_trial = true;
@@ -366,6 +449,13 @@ static void an_answer_holds_what_the_worker_needs(void **state) {
     answer.trial.has_next = false;
     text = lh_control_json_render_answer(&answer, &model);
     assert_non_null(strstr(text, "\"wire\":\"q8\",\"next\":{\"gateway\":true}}"));
+    free(text);
+    answer.has_survey = true;
+    answer.survey = (lh_survey_task){
+        .from = "a", .to = "loft", .address = "h:3", .tls = true, .bytes_max = 1 << 20};
+    text = lh_control_json_render_answer(&answer, &model);
+    assert_non_null(strstr(text, "\"survey\":{\"bytes_max\":1048576,\"next\":{\"gateway\":false,"
+                                 "\"name\":\"loft\",\"address\":\"h:3\",\"tls\":true}}"));
     free(text);
     lh_model_file_close(file);
 }

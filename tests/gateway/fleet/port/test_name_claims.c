@@ -139,9 +139,9 @@ static void there_are_places_for_all_workers_and_no_more(void **state) {
     (void)state;
     for (unsigned i = 0; i < LH_WORKERS_MAX; i++)
         assert_int_equal(report_numbered(i, "10.0.0.1:1", true, 0), LH_OK);
-    assert_int_equal(report_numbered(64, "10.0.0.1:1", true, 1), LH_ERR_LIMIT);
+    assert_int_equal(report_numbered(LH_WORKERS_MAX, "10.0.0.1:1", true, 1), LH_ERR_LIMIT);
     assert_int_equal(report_numbered(63, "10.0.0.1:1", true, 1), LH_OK);
-    assert_int_equal(report_numbered(64, "10.0.0.1:1", true, LEASE_US), LH_OK);
+    assert_int_equal(report_numbered(LH_WORKERS_MAX, "10.0.0.1:1", true, LEASE_US), LH_OK);
 }
 
 int main(void) {

@@ -31,6 +31,7 @@ typedef struct exchange {
     bool is_reading, is_closed; /* reading: it takes what comes at once */
     lh_status status;
     size_t received, held;
+    const uint8_t *expected; /* what is to come; NULL: it is not compared */
 } exchange;
 
 typedef struct bench {
@@ -49,7 +50,13 @@ typedef struct bench {
 static void on_request(void *context, lh_h2_stream *stream, const lh_h2_request *request,
                        const lh_h2_stream_events **events, void **stream_context) {
     bench *b = context;
-    lh_fleet_weights_take(&b->weights, stream, request, events, stream_context);
+    lh_file_pieces pieces;
+    const bool has_pieces = strncmp(request->path, "/pieces/", 8) == 0;
+    if (has_pieces)
+        assert_int_equal(
+            lh_file_pieces_parse(request->path + 8, lh_model_file_size(b->file), &pieces), LH_OK);
+    lh_fleet_weights_take(&b->weights, has_pieces ? &pieces : NULL, stream, request, events,
+                          stream_context);
 }
 
 /* ---- Clients ---- */
@@ -68,7 +75,8 @@ static void on_response(lh_h2_stream *stream, void *context, int http_status) {
 
 static void on_body(lh_h2_stream *stream, void *context, const uint8_t *bytes, size_t length) {
     exchange *e = context;
-    (void)bytes;
+    if (e->expected)
+        assert_memory_equal(bytes, e->expected + e->received, length);
     e->received += length;
     if (e->is_reading)
         lh_h2_stream_consume(stream, length);
@@ -84,23 +92,33 @@ static void on_closed(lh_h2_stream *stream, void *context, lh_status status) {
     e->bench->closed++;
 }
 
-static exchange *get(bench *b, uint32_t client, const char *range, bool is_reading) {
+static exchange *get_path(bench *b, uint32_t client, const char *path, const char *range,
+                          bool is_reading) {
     static const lh_h2_stream_events events = {
         .on_response = on_response, .on_body = on_body, .on_closed = on_closed};
     const lh_h2_header header = {"range", range};
     assert_true(b->count < EXCHANGES_MAX);
     exchange *e = &b->exchanges[b->count++];
     *e = (exchange){.bench = b, .is_reading = is_reading};
-    assert_int_equal(lh_h2_client_submit(b->clients[client], "GET", "/weights", &header,
-                                         range != NULL, 1, &events, e, &e->stream, NULL),
+    assert_int_equal(lh_h2_client_submit(b->clients[client], "GET", path, &header, range != NULL, 1,
+                                         &events, e, &e->stream, NULL),
                      LH_OK);
     lh_h2_stream_end(e->stream);
     return e;
 }
 
+static exchange *get(bench *b, uint32_t client, const char *range, bool is_reading) {
+    return get_path(b, client, "/weights", range, is_reading);
+}
+
 static bool are_answered(void *context) {
     const bench *b = context;
     return b->answered == b->count;
+}
+
+static bool are_closed(void *context) {
+    const bench *b = context;
+    return b->closed == b->count;
 }
 
 static int status_of(bench *b, const exchange *e) {
@@ -322,8 +340,37 @@ static int quiet(void **state) {
     return 0;
 }
 
+/* Of three pieces, whole and from the midst of the second one on; and no more than there is. */
+static void pieces_of_the_file_are_a_file(void **state) {
+    (void)state;
+    enum { OFFSET = 5000, BYTES = 70001, STRIDE = 200003 };
+    const lh_stream_quota_limits limits = lh_fleet_weights_default_limits();
+    bench *b = open_bench(&limits, NULL);
+    uint8_t *expected = malloc(3 * BYTES);
+    assert_non_null(expected);
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(
+            lh_model_file_read(b->file, OFFSET + i * STRIDE, expected + i * BYTES, BYTES, NULL),
+            LH_OK);
+    connect_as(b, NULL);
+    exchange *whole = get_path(b, 0, "/pieces/5000-70001-200003-3", NULL, true);
+    whole->expected = expected;
+    exchange *part = get_path(b, 0, "/pieces/5000-70001-200003-3", "bytes=100000-200000", true);
+    part->expected = expected + 100000;
+    exchange *beyond = get_path(b, 0, "/pieces/5000-70001-200003-3", "bytes=210003-", true);
+    assert_int_equal(status_of(b, whole), 200);
+    assert_int_equal(status_of(b, part), 206);
+    assert_int_equal(status_of(b, beyond), 416);
+    assert_true(loop_run_until(&b->loop, are_closed, b, 20000));
+    assert_int_equal(whole->received, 3 * BYTES);
+    assert_int_equal(part->received, 100001);
+    free(expected);
+    close_bench(b);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pieces_of_the_file_are_a_file),
         cmocka_unit_test(what_nobody_reads_costs_next_to_nothing),
         cmocka_unit_test(what_does_not_move_is_dropped),
         cmocka_unit_test(what_moves_slowly_is_not_dropped),

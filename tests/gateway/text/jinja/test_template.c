@@ -2,10 +2,13 @@
  * byte of an output came from; and what a hostile template is stopped by. */
 #include "gateway/text/jinja/template.h"
 
+#include "common/base/utf8.h"
 #include "tests/support/failing_malloc.h"
+#include "tests/support/growth.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -87,6 +90,9 @@ static void statements_keep_their_variables(void **state) {
     expect("{% for k, v in d.items() if v %}{{ loop.index }}{{ k }}{% if not loop.last %},"
            "{% endif %}{% else %}none{% endfor %}",
            "{\"d\":{\"a\":1,\"b\":0,\"c\":2}}", "1a,2c");
+    expect("{% for x in l if x < 3 %}{{ x }}{{ loop.last }} {% endfor %}"
+           "{% for x in l | reject('gt', 2) %}{{ x }}{{ loop.nextitem }} {% endfor %}",
+           "{\"l\":[1,2,3,4]}", "1False 2True 12 2 ");
     expect("{% for x in t recursive %}{{ x.n }}{% if x.t %}({{ loop(x.t) }}){% endif %}"
            "{% endfor %}",
            "{\"t\":[{\"n\":1,\"t\":[{\"n\":2}]},{\"n\":3}]}", "1(2)3");
@@ -146,6 +152,57 @@ static void what_a_user_wrote_stays_data(void **state) {
     expect_spans("<|{{ m.role }}|>", context, "<|user|>", "tttttttt");
 }
 
+/* Of long texts, which are gone on with in place: once. */
+static void texts_that_begin_alike_are_apart(void **state) {
+    (void)state;
+    char *long_text = malloc(2001), wanted[4200];
+    memset(long_text, 'u', 2000);
+    long_text[2000] = 0;
+    json_t *object = json_pack("{s:s}", "u", long_text);
+    char *context = json_dumps(object, 0);
+    snprintf(wanted, sizeof wanted, "(%s1)2!%s3", long_text, long_text + 1);
+    expect("{% set a = '(' ~ u %}{% set b = a ~ 1 %}{% set b = b + ')' %}{% set c = a[2:] ~ 3 %}"
+           "{{ b ~ 2 }}{{ '!' ~ c }}",
+           context, wanted);
+    snprintf(wanted, sizeof wanted, "(%s<(%s<>", long_text, long_text);
+    expect("{% set a = '(' ~ u %}{{ a ~ '<' ~ (a ~ '<') ~ '>' }}", context, wanted);
+    expect(
+        "{% set a = '(' ~ u ~ ')' %}{% set b = a ~ 'x' %}{% set c = a ~ 'yz' %}{% set d = b ~ '1' "
+        "%}{{ [a[-1:], b[-2:], c[-3:], d[-3:]] | join(' ') }}",
+        context, ") )x )yz )x1");
+    free(context);
+    free(long_text);
+    json_decref(object);
+}
+
+/* As Reka's template has it: the whole prompt in a variable, to which each message is added. */
+static void put_together(void *context, size_t count) {
+    (void)context;
+    static const char text[] = "{% set ns = namespace(out='') %}{% for m in l %}{% set ns.out = "
+                               "ns.out ~ '<' ~ m ~ '>' %}{% set ns.out = ns.out + m + '!' %}"
+                               "{% endfor %}{{ ns.out }}";
+    json_t *list = json_array();
+    for (size_t i = 0; i < count; i++)
+        json_array_append_new(list, json_string("What they have said to one another"));
+    lh_jinja_variable variable = {"l", list, false};
+    lh_jinja_template *jinja;
+    lh_jinja_rendering made = {0};
+    lh_error error = {0};
+    assert_int_equal(lh_jinja_template_parse(text, strlen(text), &jinja, &error), LH_OK);
+    if (lh_jinja_template_render(jinja, &variable, 1, &day, &made, &error))
+        fail_msg("%s", error.message);
+    assert_int_equal(made.length, count * 71);
+    assert_int_equal(made.span_count, 4 * count + 1);
+    lh_jinja_rendering_reset(&made);
+    lh_jinja_template_destroy(jinja);
+    json_decref(list);
+}
+
+static void a_prompt_is_put_together_in_linear_time(void **state) {
+    (void)state;
+    assert_true(growth_of("messages", put_together, NULL, 2048) < GROWTH_LINEAR_MAX);
+}
+
 static void an_error_says_the_line_and_what_was_expected(void **state) {
     (void)state;
     expect_failure("a\n{% if x %}\nb", "{}", LH_ERR_UNSUPPORTED, "line 3");
@@ -159,6 +216,17 @@ static void an_error_says_the_line_and_what_was_expected(void **state) {
     expect_failure("{{ x | nosuch }}", "{}", LH_ERR_INVALID, "no filter 'nosuch'");
     expect_failure("{{ [].append(1) }}", "{}", LH_ERR_INVALID, "unsafe");
     expect_failure("{% break %}", "{}", LH_ERR_UNSUPPORTED, "a loop is expected");
+    static const char *const cut[] = {"{{ d['\u00E9' * 50].x }}", "{{ d['a' + '\u00E9' * 50].x }}",
+                                      "{{ raise_exception('\u00E9' * 500) }}",
+                                      "{{ raise_exception('a' + '\u00E9' * 500) }}"};
+    for (size_t i = 0; i < sizeof cut / sizeof cut[0]; i++) {
+        lh_jinja_rendering made = {0};
+        lh_error error = {0};
+        assert_int_equal(render_json(cut[i], "{\"d\":{}}", &made, &error), LH_ERR_INVALID);
+        assert_non_null(strstr(error.message, "\u00E9"));
+        size_t length = strlen(error.message);
+        assert_int_equal(lh_utf8_valid_prefix(error.message, length), length);
+    }
 }
 
 static void a_hostile_template_is_stopped(void **state) {
@@ -224,6 +292,8 @@ int main(void) {
         cmocka_unit_test(statements_keep_their_variables),
         cmocka_unit_test(filters_and_tests_do_as_in_jinja),
         cmocka_unit_test(what_a_user_wrote_stays_data),
+        cmocka_unit_test(texts_that_begin_alike_are_apart),
+        cmocka_unit_test(a_prompt_is_put_together_in_linear_time),
         cmocka_unit_test(an_error_says_the_line_and_what_was_expected),
         cmocka_unit_test(a_hostile_template_is_stopped),
         cmocka_unit_test(each_failed_allocation_is_an_error),

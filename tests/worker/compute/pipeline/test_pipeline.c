@@ -61,17 +61,27 @@ static void on_ended(void *context, void *step_context, lh_status status, const 
     b->ended++;
 }
 
+/* By its name. */
+static bool is_timed(uint32_t name) {
+    return name % 2 == 1;
+}
+
 static void on_worked(void *context, void *step_context, const lh_pipeline_span *span) {
     bench *b = context;
     size_t length = strlen(b->work);
+    const bool tells_gathers =
+        is_timed((uint32_t)(uintptr_t)step_context) && span->work == LH_PIPELINE_FINISH;
     assert_true(span->begin_us > 0 && span->begin_us <= span->end_us);
+    assert_int_equal(span->gather_count, tells_gathers ? 2 : 0);
+    if (tells_gathers)
+        assert_int_equal(span->gathers[1].bytes, 20);
     snprintf(b->work + length, sizeof(b->work) - length, "%u%c ", (uint32_t)(uintptr_t)step_context,
              "baef"[span->work]);
 }
 
-static lh_status encode(uint32_t encoding, const lh_stage_shard *shard, void **bytes,
+static lh_status encode(lh_wire_type wire, const lh_stage_shard *shard, void **bytes,
                         size_t *length, lh_error *error) {
-    assert_int_equal(encoding, 7);
+    assert_int_equal(wire, LH_WIRE_Q8);
     *length = shard->columns;
     *bytes = malloc(*length);
     return *bytes ? LH_OK : lh_fail(error, LH_ERR_NO_MEMORY, "encode: out of memory");
@@ -129,7 +139,8 @@ static lh_pipeline_step *begin_segment(bench *b, uint32_t name, bool decode,
                                                    .segment_count = sequence != 0,
                                                    .segments = &segment},
                                          .decode = decode,
-                                         .encoding = 7,
+                                         .timed = is_timed(name),
+                                         .wire = LH_WIRE_Q8,
                                          .truncation_count = truncation.sequence != 0,
                                          .truncations = &truncation,
                                          .step_context = (void *)(uintptr_t)name};

@@ -203,6 +203,8 @@ static void test_without_memory_it_says_so(void **state) {
                           .experts_down = {.first = floats},
                           .shared_down = floats}};
     const lh_parameters weights = {.layer_count = 2, .layers = layers};
+    const lh_division division = {
+        .members = 1, .mixed = {.of = {{0, 64}}}, .shared = {.of = {{0, 64}}}};
     lh_compute compute = lh_cpu_compute(NULL, NULL, LH_ACTIVATION_Q16);
     assert_int_equal(lh_thread_pool_create(2, &compute.pool, NULL), LH_OK);
     size_t tried = 1;
@@ -210,7 +212,7 @@ static void test_without_memory_it_says_so(void **state) {
         lh_experts e;
         lh_error error;
         failing_malloc_arm(tried);
-        lh_status status = lh_experts_init(&e, &config, &weights, &compute, 9, &error);
+        lh_status status = lh_experts_init(&e, &config, &division, &weights, &compute, 9, &error);
         if (!failing_malloc_disarm()) {
             assert_int_equal(status, LH_OK);
             lh_experts_reset(&e, &compute);
@@ -230,7 +232,8 @@ static void test_more_slots_than_there_are_numbers(void **state) {
     const lh_parameters none = {0};
     lh_experts e;
     const lh_compute compute = lh_cpu_compute(NULL, NULL, LH_ACTIVATION_Q8);
-    assert_int_equal(lh_experts_init(&e, &config, &none, &compute, UINT32_MAX, NULL),
+    assert_int_equal(lh_experts_init(&e, &config, &(lh_division){.members = 1}, &none, &compute,
+                                     UINT32_MAX, NULL),
                      LH_ERR_NO_MEMORY);
 }
 

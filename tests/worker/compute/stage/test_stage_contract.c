@@ -3,6 +3,7 @@
  * fed by hand. */
 #include "tests/support/failing_malloc.h"
 #include "tests/support/tiny_llama.h"
+#include "worker/compute/stage/head.h"
 #include "worker/compute/stage/stage_memory.h"
 
 #include <math.h>
@@ -112,7 +113,7 @@ static lh_status accept(lh_stage_step *step, uint32_t first_row, uint32_t rows,
     float values[ROWS_MAX * WIDTH];
     for (size_t i = 0; i < ROWS_MAX * WIDTH; i++)
         values[i] = value + (float)(i % 7);
-    const lh_stage_shard shard = {first_row, rows, first_column, columns, values};
+    const lh_stage_shard shard = {first_row, rows, first_column, columns, values, NULL};
     return lh_stage_accept(step, &shard, &error);
 }
 
@@ -618,6 +619,46 @@ static void test_it_takes_what_was_counted(void **state) {
     }
 }
 
+static lh_stage_memory memory_of_member(uint32_t members, uint32_t number) {
+    lh_stage_options options = options_for(1, 3);
+    lh_stage_memory memory;
+    options.kv_bytes = 1000000;
+    options.membership = (lh_membership){.members = members, .number = number, .weights = {3, 2}};
+    assert_int_equal(lh_stage_memory_count(gguf, &config, &options, 1, &memory, &error), LH_OK);
+    lh_stage_destroy(stage);
+    stage = NULL;
+    assert_int_equal(lh_stage_create(gguf, &config, &source, &options, NULL, NULL, &stage, &error),
+                     LH_OK);
+    const lh_kv_cache *kv = lh_stage_kv(stage);
+    assert_int_equal(memory.weights_bytes, lh_stage_weight_bytes(stage));
+    assert_int_equal(memory.kv_bytes, lh_kv_cache_pages_total(kv) * lh_kv_cache_page_bytes(kv));
+    return memory;
+}
+
+/* Every matrix is with one of them, the head too, which is tied to an embedding that is elsewhere;
+ * norms are with both. */
+static void test_members_share_the_weights(void **state) {
+    (void)state;
+    const lh_stage_memory whole = memory_of_member(0, 0), first = memory_of_member(2, 0),
+                          second = memory_of_member(2, 1);
+    const uint64_t norms = (2 * 2 + 1) * WIDTH * sizeof(float);
+    assert_int_equal(first.weights_bytes + second.weights_bytes, whole.weights_bytes + norms);
+    assert_true(first.weights_bytes > second.weights_bytes);
+    assert_true(first.steps_bytes < whole.steps_bytes);
+}
+
+static void test_a_device_takes_no_part(void **state) {
+    (void)state;
+    const lh_device device = {.name = "test"};
+    lh_stage_options options = options_for(0, 3);
+    lh_stage *none;
+    options.device = &device;
+    options.membership.members = 2;
+    assert_int_equal(lh_stage_create(gguf, &config, &source, &options, NULL, NULL, &none, &error),
+                     LH_ERR_UNSUPPORTED);
+    assert_non_null(strstr(error.message, "test computes no stage of several members"));
+}
+
 /* A stage of the whole model, or of what comes before its last layer. */
 static void check_steps(const tiny_llama *model, bool is_last) {
     lh_gguf *own;
@@ -665,6 +706,28 @@ static void test_steps_take_about_what_was_counted(void **state) {
     check_steps(&latent, false);
 }
 
+static uint64_t thousand_a_row(const lh_device *device, const lh_device_work *work) {
+    (void)device;
+    assert_int_equal(work->context, config.context);
+    assert_int_equal(work->drawn_rows, lh_min_u32(work->rows, LH_HEAD_ROWS));
+    return 1000ull * work->rows;
+}
+
+static void test_a_device_has_no_threads_but_tells_what_it_takes(void **state) {
+    (void)state;
+    const lh_device device = {.name = "test", .work_bytes = thousand_a_row};
+    lh_stage_options options = options_for(0, 3);
+    lh_stage_memory host, none, one, many;
+    assert_int_equal(lh_stage_memory_count(gguf, &config, &options, 0, &none, &error), LH_OK);
+    assert_int_equal(lh_stage_memory_count(gguf, &config, &options, 1, &host, &error), LH_OK);
+    assert_true(host.steps_bytes > none.steps_bytes);
+    options.device = &device;
+    assert_int_equal(lh_stage_memory_count(gguf, &config, &options, 1, &one, &error), LH_OK);
+    assert_int_equal(lh_stage_memory_count(gguf, &config, &options, 64, &many, &error), LH_OK);
+    assert_int_equal(one.steps_bytes, many.steps_bytes);
+    assert_int_equal(one.steps_bytes, none.steps_bytes + 1000ull * options.rows_max);
+}
+
 static void test_what_is_not_free_is_refused_with_the_arithmetic(void **state) {
     (void)state;
     const lh_stage_memory memory = {3u << 30, 1u << 30, 1u << 29};
@@ -683,7 +746,10 @@ int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(test_it_takes_what_was_counted),
+        TEST(test_members_share_the_weights),
+        TEST(test_a_device_takes_no_part),
         TEST(test_steps_take_about_what_was_counted),
+        TEST(test_a_device_has_no_threads_but_tells_what_it_takes),
         TEST(test_what_is_not_free_is_refused_with_the_arithmetic),
         TEST(test_options_are_checked),
         TEST(test_source_error_comes_through),

@@ -1,6 +1,6 @@
 /* A cursor over bytes for little-endian numbers: a writer that never passes its end and a reader
  * that never passes its own. Both note the first failure and go on harmlessly, so that a codec
- * checks once at its end. Thread: any; private to common/protocol. */
+ * checks once at its end. Thread: the cursor's owner's. */
 #pragma once
 
 #include <stdbool.h>
