@@ -47,6 +47,9 @@
 #define ATTENTION_ROWS 32u
 #define EMIT_ROWS      16u
 #define DRAW_ROWS      8u
+/* How far a draw may be from what its multiplications are in proportion to the layers'. What else a
+ * busy machine does can hide it, and a zero would stay one here, too. */
+#define DRAW_REASON 8.0
 /* At most this many rows sample a token for the price of one. */
 #define DRAW_ROWS_FREE 64.0
 #define EMIT_SHARDS    8u
@@ -270,13 +273,21 @@ static double without_attention(const lh_calibration *c, const lh_compute_point 
     return between_us < point->us / 2 ? point->us - between_us : point->us / 2;
 }
 
+/* Of one row, within reason. */
+static double draw_us(const lh_calibration *c) {
+    double guess_us = c->limits.draw_part * c->points[0].us;
+    double least_us = guess_us / DRAW_REASON, most_us = guess_us * DRAW_REASON;
+    if (c->draw_total_us[0] == 0)
+        return guess_us;
+    double measured_us = c->draw_total_us[0] - c->points[0].us;
+    return measured_us < least_us ? least_us : measured_us > most_us ? most_us : measured_us;
+}
+
 /* A further row costs no more than the first, and where it was not measured, as much: then the
  * steps of many are believed too long, not too short. */
 static void read_draws(const lh_calibration *c, lh_compute_profile *profile) {
     uint32_t rows = c->draw_rows;
-    double one_us = c->draw_total_us[0] - c->points[0].us;
-    if (c->draw_total_us[0] == 0 || one_us <= 0)
-        return;
+    double one_us = draw_us(c);
     profile->draw_us = profile->draw_more_us = one_us;
     if (c->draw_total_us[1] > 0) {
         double all_us = c->draw_total_us[1] - base_us(c, rows);
@@ -296,7 +307,8 @@ void lh_calibration_read(const lh_calibration *c, lh_compute_profile *profile) {
         profile->points[i] = (lh_compute_point){c->points[i].rows, us > before ? us : before};
     }
     profile->take_share = share_of(c, c->take_us[point_of(c, EMIT_ROWS)]);
-    read_draws(c, profile);
+    if (c->limits.is_last)
+        read_draws(c, profile);
     if (c->emit_us[2] > 0)
         solve_emit(c, profile);
     else if (!c->limits.is_last)

@@ -23,6 +23,7 @@ typedef struct lh_calibration_limits {
     /* multiplications for one row's attention to one position, as a part of those for a row's
      * products */
     double attention_part;
+    double draw_part; /* those for one row of the output head, as a part of those in all layers */
     /* for all trials together, about; those that would go far beyond are left out */
     double budget_us;
 } lh_calibration_limits;

@@ -145,18 +145,31 @@ static lh_status run_trial(bench *b, const lh_calibration_trial *trial, lh_calib
 
 /* ---- All of them ---- */
 
-/* What attention over one position is of a row's products. */
-static double attention_part(const lh_model_config *config) {
+/* Multiplications for a row's products in one layer. */
+static double layer_products(const lh_model_config *config) {
     double width = config->width, queries = (double)config->heads * config->head_dim;
     double keys = lh_model_key_width(config), rank = config->latent.rank;
     double mixed =
         (double)config->experts_used * config->expert_width + config->shared_expert_width;
     double wide = 3 * (config->experts > 0 ? mixed : config->feed_forward_width);
     if (rank == 0)
-        return 2 * queries / (width * (2 * queries + 2 * keys + wide));
+        return width * (2 * queries + 2 * keys + wide);
     double heads = config->heads, attended = lh_model_attended_width(config);
     double absorbed = rank * (queries - heads * config->rope_dims + attended);
-    return heads * (rank + keys) / (width * (queries + keys + attended + wide) + absorbed);
+    return width * (queries + keys + attended + wide) + absorbed;
+}
+
+/* What attention over one position is of a row's products. */
+static double attention_part(const lh_model_config *config) {
+    double rank = config->latent.rank, heads = config->heads;
+    double products = rank == 0 ? 2 * heads * config->head_dim
+                                : heads * (rank + lh_model_key_width(config));
+    return products / layer_products(config);
+}
+
+/* What the output head is of a row's products in all the stage's layers. */
+static double draw_part(const lh_model_config *config, uint32_t layers) {
+    return (double)config->width * config->vocabulary / (layers * layer_products(config));
 }
 
 static lh_calibration_limits limits_of(const lh_stage *stage, double budget_us) {
@@ -171,6 +184,7 @@ static lh_calibration_limits limits_of(const lh_stage *stage, double budget_us) 
         .column_blocks = (config->width + LH_SPAN_COLUMNS - 1) / LH_SPAN_COLUMNS,
         .is_last = options->range.last == config->layers,
         .attention_part = attention_part(config),
+        .draw_part = draw_part(config, options->range.last - options->range.first),
         .budget_us = budget_us};
 }
 

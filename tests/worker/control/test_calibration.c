@@ -34,6 +34,7 @@ static const stage sound = {.step_us = 3000,
                             .give_part = 0.1,
                             .busy = 1,
                             .limits = {.attention_part = 5e-4,
+                                       .draw_part = 0.5,
                                        .rows_max = 512,
                                        .positions_max = 2048,
                                        .sequences_max = 100,
@@ -200,6 +201,7 @@ static void test_what_is_tried(void **state) {
 
 /* Each takes its time once: twice is more than a kind of step may. */
 static const lh_calibration_limits tight = {.attention_part = 0.02,
+                                            .draw_part = 0.32,
                                             .rows_max = 512,
                                             .positions_max = 2048,
                                             .sequences_max = 100,
@@ -371,13 +373,15 @@ static void test_shards_take_something(void **state) {
     assert_true(profile.give_share == 0);
 }
 
-/* A row that draws costs 64 us; each of fifteen more what they say, within reason. */
+/* A row that draws costs 64 us where a row costs 100, of which a draw may be between 4 and 256 us; each
+ * of fifteen more what they say, within reason. */
 static void test_draws_are_within_reason(void **state) {
     (void)state;
     static const struct {
         double one_us, more_us, expected_one_us, expected_more_us;
     } cases[] = {{64, 10, 64, 10}, {64, 70, 64, 64},   {64, 64, 64, 64}, {64, 0.5, 64, 1},
-                 {64, -9, 64, 1},  {64, 1.5, 64, 1.5}, {0, 10, 0, 0},    {-5, 10, 0, 0}};
+                 {64, -9, 64, 1},  {64, 1.5, 64, 1.5}, {0, 2, 4, 2 - 4 / 7.0}, {-5, 2, 4, 2 - 9 / 7.0},
+                 {300, 10, 256, 10 + 44 / 7.0}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         lh_calibration c;
         lh_calibration_trial trial;
@@ -429,6 +433,7 @@ static void test_dear_draws_are_tried_of_fewer_sequences(void **state) {
     s.limits.is_last = true;
     s.attention_us = 0;
     s.draw_us = s.limits.budget_us / 10;
+    s.limits.draw_part = 20;
     s.draw_more_us = s.draw_us / 20;
     lh_compute_profile profile = calibrate(&s);
     assert_near(profile.draw_us, s.draw_us, 1e-3);
