@@ -162,8 +162,8 @@ static double layer_products(const lh_model_config *config) {
 /* What attention over one position is of a row's products. */
 static double attention_part(const lh_model_config *config) {
     double rank = config->latent.rank, heads = config->heads;
-    double products = rank == 0 ? 2 * heads * config->head_dim
-                                : heads * (rank + lh_model_key_width(config));
+    double products =
+        rank == 0 ? 2 * heads * config->head_dim : heads * (rank + lh_model_key_width(config));
     return products / layer_products(config);
 }
 

@@ -373,15 +373,15 @@ static void test_shards_take_something(void **state) {
     assert_true(profile.give_share == 0);
 }
 
-/* A row that draws costs 64 us where a row costs 100, of which a draw may be between 4 and 256 us; each
- * of fifteen more what they say, within reason. */
+/* A row that draws costs 64 us where a row costs 100, of which a draw may be between 4 and 256 us;
+ * each further one what they say, within reason. */
 static void test_draws_are_within_reason(void **state) {
     (void)state;
     static const struct {
         double one_us, more_us, expected_one_us, expected_more_us;
-    } cases[] = {{64, 10, 64, 10}, {64, 70, 64, 64},   {64, 64, 64, 64}, {64, 0.5, 64, 1},
-                 {64, -9, 64, 1},  {64, 1.5, 64, 1.5}, {0, 2, 4, 2 - 4 / 7.0}, {-5, 2, 4, 2 - 9 / 7.0},
-                 {300, 10, 256, 10 + 44 / 7.0}};
+    } cases[] = {{64, 10, 64, 10},       {64, 70, 64, 64},        {64, 64, 64, 64},
+                 {64, 0.5, 64, 1},       {64, -9, 64, 1},         {64, 1.5, 64, 1.5},
+                 {0, 2, 4, 2 - 4 / 7.0}, {-5, 2, 4, 2 - 9 / 7.0}, {300, 10, 256, 10 + 44 / 7.0}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         lh_calibration c;
         lh_calibration_trial trial;
