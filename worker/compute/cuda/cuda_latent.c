@@ -2,6 +2,7 @@
 #include "worker/compute/cuda/cuda_latent.h"
 
 #include "common/base/arithmetic.h"
+#include "worker/compute/stage/aligned_array.h"
 #include "worker/compute/stage/latent.h"
 
 #include <stdlib.h>
@@ -12,10 +13,6 @@
 
 static uint32_t width_of(const lh_cuda_latent *latent) {
     return latent->shape.rank + latent->rope_dims;
-}
-
-static size_t round_up(size_t bytes) {
-    return (bytes + 63) / 64 * 64;
 }
 
 /* Of the form that takes most. */
@@ -29,7 +26,7 @@ static size_t packed_bytes(const lh_cuda_latent *latent) {
             lh_activations_bytes((lh_activation_kind)kind, latent->rows_max * latent->heads, whole);
         most = bytes > most ? bytes : most;
     }
-    return round_up(most);
+    return lh_aligned_bytes(most);
 }
 
 static lh_cuda_latent shape_of(const lh_model_config *config, uint32_t rows) {
@@ -42,7 +39,8 @@ static lh_cuda_latent shape_of(const lh_model_config *config, uint32_t rows) {
 }
 
 static size_t query_bytes(const lh_cuda_latent *latent) {
-    return round_up((size_t)latent->rows_max * latent->heads * width_of(latent) * sizeof(float));
+    return lh_aligned_bytes((size_t)latent->rows_max * latent->heads * width_of(latent) *
+                            sizeof(float));
 }
 
 static size_t all_bytes(const lh_cuda_latent *latent) {

@@ -12,6 +12,7 @@
 #include "worker/compute/cuda/cuda_rows.h"
 #include "worker/compute/cuda/cuda_scratch.h"
 #include "worker/compute/cuda/cuda_slots.h"
+#include "worker/compute/stage/aligned_array.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -240,7 +241,7 @@ static uint8_t *stage_bytes(lh_cuda_queue *queue, lh_staging *staging, size_t by
         ASK(queue, finish_event, staging->read[staging->half]);
     }
     uint8_t *memory = staging->halves[staging->half] + staging->filled;
-    staging->filled += (bytes + 63) / 64 * 64;
+    staging->filled += lh_aligned_bytes(bytes);
     return memory;
 }
 

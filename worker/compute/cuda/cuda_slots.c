@@ -1,6 +1,8 @@
 /* All arrays lie in one block of memory. */
 #include "worker/compute/cuda/cuda_slots.h"
 
+#include "worker/compute/stage/aligned_array.h"
+
 #include <stdlib.h>
 
 lh_status lh_cuda_slots_check(const lh_model_config *config, lh_error *error) {
@@ -32,7 +34,7 @@ static lh_cuda_routing routing_of(const lh_model_config *config) {
 /* An array of the block; memory NULL: its place alone is taken. */
 static void *take(uint8_t *memory, size_t *used, size_t count, size_t bytes) {
     void *array = memory ? memory + *used : NULL;
-    *used += (count * bytes + 63) / 64 * 64;
+    *used += lh_aligned_bytes(count * bytes);
     return array;
 }
 

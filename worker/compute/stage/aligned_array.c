@@ -7,7 +7,7 @@ void *lh_aligned_array_allocate(size_t count, size_t size) {
     size_t bytes;
     if (__builtin_mul_overflow(count, size, &bytes) || bytes > SIZE_MAX - 64)
         return NULL;
-    return aligned_alloc(64, (bytes + 63) / 64 * 64 + (bytes == 0 ? 64 : 0));
+    return aligned_alloc(64, lh_aligned_bytes(bytes) + (bytes == 0 ? 64 : 0));
 }
 
 bool lh_floats_allocate(const lh_compute *compute, float **array, size_t rows, size_t width) {

@@ -3,6 +3,8 @@
  * cut lies. What is above is left, and of that bucket a heap gives the best one by one. */
 #include "worker/compute/stage/candidates.h"
 
+#include "worker/compute/stage/aligned_array.h"
+
 #include <assert.h>
 #include <string.h>
 
@@ -30,7 +32,7 @@ bool lh_truncation_is_on(const lh_truncation *cut, uint32_t count) {
 }
 
 size_t lh_candidates_bytes(uint32_t count) {
-    return ((size_t)count * sizeof(lh_candidate) + 63) / 64 * 64;
+    return lh_aligned_bytes((size_t)count * sizeof(lh_candidate));
 }
 
 static uint32_t token_at(token_list list, uint32_t i) {

@@ -364,7 +364,7 @@ static void *open_attention(const lh_compute *compute, const lh_attention *shape
     lh_attention_scratch *scratch = calloc(1, sizeof *scratch);
     if (!scratch)
         return NULL;
-    scratch->thread_bytes = (lh_attention_scratch_bytes(shape->head_dim) + 63) / 64 * 64;
+    scratch->thread_bytes = lh_aligned_bytes(lh_attention_scratch_bytes(shape->head_dim));
     scratch->threads = lh_aligned_array_allocate(scratch->thread_bytes, threads);
     scratch->partials = lh_attention_partials_of(shape->heads, shape->kv_heads, shape->head_dim,
                                                  rows, context, threads);

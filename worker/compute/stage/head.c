@@ -65,7 +65,7 @@ lh_status lh_head_create(const lh_model_config *config, const lh_parameters *wei
     head->compute = compute;
     head->group_rows = group;
     head->logits_stride = lh_row_stride(config->vocabulary);
-    head->sampler_bytes = (lh_sampler_scratch_bytes(config->vocabulary) + 63) / 64 * 64;
+    head->sampler_bytes = lh_aligned_bytes(lh_sampler_scratch_bytes(config->vocabulary));
     head->sampler_scratch =
         lh_aligned_array_allocate(lh_thread_pool_size(compute->pool), head->sampler_bytes);
     head->sums = calloc(config->width, sizeof *head->sums);

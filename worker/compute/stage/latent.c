@@ -24,20 +24,18 @@ typedef struct lh_latent {
     float *divided; /* [partials.rows][heads][rank + rope_dims]: queries of rows that are divided */
 } lh_latent;
 
-static size_t round_up(size_t bytes) {
-    return (bytes + 63) / 64 * 64;
-}
-
 static uint32_t width_of(const lh_latent *latent) {
     return latent->shape.rank + latent->rope_dims;
 }
 
 static size_t query_bytes(const lh_latent *latent) {
-    return round_up((size_t)LH_ATTENTION_ROWS * PART_HEADS * width_of(latent) * sizeof(float));
+    return lh_aligned_bytes((size_t)LH_ATTENTION_ROWS * PART_HEADS * width_of(latent) *
+                            sizeof(float));
 }
 
 static size_t result_bytes(const lh_latent *latent) {
-    return round_up((size_t)LH_ATTENTION_ROWS * PART_HEADS * latent->shape.rank * sizeof(float));
+    return lh_aligned_bytes((size_t)LH_ATTENTION_ROWS * PART_HEADS * latent->shape.rank *
+                            sizeof(float));
 }
 
 /* Floats are the largest form of activations. */
@@ -49,7 +47,7 @@ static size_t packed_bytes(const lh_latent *latent) {
         size_t bytes = lh_activations_bytes((lh_activation_kind)kind, LH_ATTENTION_ROWS, whole);
         most = bytes > most ? bytes : most;
     }
-    return round_up(most);
+    return lh_aligned_bytes(most);
 }
 
 static lh_latent shape_of(const lh_model_config *config) {
@@ -64,7 +62,7 @@ size_t lh_latent_thread_bytes(const lh_model_config *config) {
     size_t kernel = lh_latent_scratch_bytes(width_of(&latent), latent.shape.rank);
     return kernel == 0 ? 0
                        : query_bytes(&latent) + result_bytes(&latent) + packed_bytes(&latent) +
-                             round_up(kernel);
+                             lh_aligned_bytes(kernel);
 }
 
 static lh_attention_partials partials_of(const lh_latent *latent, uint32_t rows, uint32_t context,

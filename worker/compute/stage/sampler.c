@@ -2,6 +2,7 @@
  * or is arithmetic of integers, so that every machine draws the same token. */
 #include "worker/compute/stage/sampler.h"
 
+#include "worker/compute/stage/aligned_array.h"
 #include "worker/compute/stage/candidates.h"
 #include "worker/compute/stage/logits.h"
 
@@ -20,7 +21,7 @@ typedef struct lh_sampler_scratch {
 } lh_sampler_scratch;
 
 static size_t row_bytes(uint32_t vocabulary) {
-    return ((size_t)vocabulary * sizeof(float) + 63) / 64 * 64;
+    return lh_aligned_bytes((size_t)vocabulary * sizeof(float));
 }
 
 size_t lh_sampler_scratch_bytes(uint32_t vocabulary) {
