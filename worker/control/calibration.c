@@ -40,6 +40,8 @@
 /* Of a shard: a message, a wake-up and a frame take that long on any machine, also where the clock
  * does not see it. */
 #define SHARD_US_MIN 2.0
+/* Twice as many rows take no more than twice as long, but for caches that they outgrow. */
+#define DEARER 1.25
 /* Of the clock: nothing takes less. */
 #define TICK_US 1.0
 /* Rows of the trials for attention, and of those for shards: many enough to be no special case,
@@ -273,6 +275,21 @@ static double without_attention(const lh_calibration *c, const lh_compute_point 
     return between_us < point->us / 2 ? point->us - between_us : point->us / 2;
 }
 
+/* Others' doing only adds: so what takes longer than fewer rows allow, or than more rows take, has
+ * met some, in all of its repeats. */
+static void read_points(const lh_calibration *c, lh_compute_profile *profile) {
+    lh_compute_point *points = profile->points;
+    for (uint32_t i = 0; i < c->point_count; i++) {
+        points[i] = (lh_compute_point){c->points[i].rows, without_attention(c, &c->points[i])};
+        double most_us =
+            i > 0 ? DEARER * points[i - 1].us * points[i].rows / points[i - 1].rows : points[i].us;
+        points[i].us = points[i].us < most_us ? points[i].us : most_us;
+    }
+    for (uint32_t i = c->point_count - 1; i > 0; i--)
+        if (points[i - 1].us > points[i].us)
+            points[i - 1].us = points[i].us;
+}
+
 /* Of one row, within reason. */
 static double draw_us(const lh_calibration *c) {
     double guess_us = c->limits.draw_part * c->points[0].us;
@@ -301,11 +318,7 @@ void lh_calibration_read(const lh_calibration *c, lh_compute_profile *profile) {
     if (c->point_count == 0)
         return;
     profile->us_per_row_position = attention_us(c);
-    for (uint32_t i = 0; i < c->point_count; i++) {
-        double us = without_attention(c, &c->points[i]);
-        double before = i > 0 ? profile->points[i - 1].us : 0;
-        profile->points[i] = (lh_compute_point){c->points[i].rows, us > before ? us : before};
-    }
+    read_points(c, profile);
     profile->take_share = share_of(c, c->take_us[point_of(c, EMIT_ROWS)]);
     if (c->limits.is_last)
         read_draws(c, profile);
