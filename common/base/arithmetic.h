@@ -1,4 +1,4 @@
-/* The lesser and the greater of two numbers. */
+/* The lesser and the greater of two numbers, and the nearest one within bounds. */
 #pragma once
 
 #include <stdint.h>
@@ -21,4 +21,9 @@ static inline int64_t lh_max_i64(int64_t a, int64_t b) {
 
 static inline double lh_max_f64(double a, double b) {
     return a > b ? a : b;
+}
+
+/* least <= most; of what is no number it is that. */
+static inline double lh_bounded_f64(double value, double least, double most) {
+    return value < least ? least : value > most ? most : value;
 }

@@ -14,7 +14,7 @@ import unittest
 from fleet import Fleet
 from gguf_keys import layer_count
 from load import Load
-from programs import build_folder, is_sanitized, need_file, need_model, run_tests, slowness, wait_until
+from programs import build_folder, need_file, need_model, run_tests, slowness, wait_until
 from stream import Stream
 from tensors import stage_bytes
 

@@ -237,8 +237,7 @@ void lh_calibration_start(lh_calibration *calibration, const lh_calibration_limi
 /* What a part of the step on which shares are measured is of the whole. There is more to a step
  * than either end. */
 static double share_of(const lh_calibration *c, double part_us) {
-    double share = part_us / c->points[point_of(c, EMIT_ROWS)].us;
-    return share < 0 ? 0 : share > 0.5 ? 0.5 : share;
+    return lh_bounded_f64(part_us / c->points[point_of(c, EMIT_ROWS)].us, 0, 0.5);
 }
 
 /* Of `n` even shards: what is not in the first. */
@@ -253,7 +252,7 @@ static void solve_emit(const lh_calibration *c, lh_compute_profile *profile) {
     double part_of_two = part_after_first(c, 2), part_of_n = part_after_first(c, n);
     double ratio = part_of_n / part_of_two;
     double shard_us = (n_us - ratio * two_us) / (n - 1 - ratio);
-    shard_us = shard_us > SHARD_US_MIN ? shard_us : SHARD_US_MIN;
+    shard_us = lh_max_f64(shard_us, SHARD_US_MIN);
     double give_us = (n_us - (n - 1) * shard_us) / part_of_n;
     profile->shard_us = shard_us;
     profile->give_share = share_of(c, give_us);
@@ -265,8 +264,7 @@ static double attention_us(const lh_calibration *c) {
     const lh_compute_point *longest = &c->points[c->point_count - 1];
     double guess_us = ATTENTION_DEARER * c->limits.attention_part * longest->us / longest->rows;
     double measured_us = c->us_per_row_position != 0 ? c->us_per_row_position : guess_us;
-    double least_us = guess_us / ATTENTION_REASON, most_us = guess_us * ATTENTION_REASON;
-    return measured_us < least_us ? least_us : measured_us > most_us ? most_us : measured_us;
+    return lh_bounded_f64(measured_us, guess_us / ATTENTION_REASON, guess_us * ATTENTION_REASON);
 }
 
 /* The base time: without the rows' attention to each other. */
@@ -293,11 +291,10 @@ static void read_points(const lh_calibration *c, lh_compute_profile *profile) {
 /* Of one row, within reason. */
 static double draw_us(const lh_calibration *c) {
     double guess_us = c->limits.draw_part * c->points[0].us;
-    double least_us = guess_us / DRAW_REASON, most_us = guess_us * DRAW_REASON;
     if (c->draw_total_us[0] == 0)
         return guess_us;
     double measured_us = c->draw_total_us[0] - c->points[0].us;
-    return measured_us < least_us ? least_us : measured_us > most_us ? most_us : measured_us;
+    return lh_bounded_f64(measured_us, guess_us / DRAW_REASON, guess_us * DRAW_REASON);
 }
 
 /* A further row costs no more than the first, and where it was not measured, as much: then the
@@ -308,8 +305,8 @@ static void read_draws(const lh_calibration *c, lh_compute_profile *profile) {
     profile->draw_us = profile->draw_more_us = one_us;
     if (c->draw_total_us[1] > 0) {
         double all_us = c->draw_total_us[1] - base_us(c, rows);
-        double more_us = (all_us - one_us) / (rows - 1), least_us = one_us / DRAW_ROWS_FREE;
-        profile->draw_more_us = more_us < least_us ? least_us : more_us > one_us ? one_us : more_us;
+        double more_us = (all_us - one_us) / (rows - 1);
+        profile->draw_more_us = lh_bounded_f64(more_us, one_us / DRAW_ROWS_FREE, one_us);
     }
 }
 

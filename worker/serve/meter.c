@@ -33,6 +33,8 @@
  * line through its neighbours, by and by. */
 #include "worker/serve/meter.h"
 
+#include "common/base/arithmetic.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -102,16 +104,12 @@ enum {
     STATES = LH_METER_STATES
 };
 
-static double bounded(double value, double least, double most) {
-    return value < least ? least : value > most ? most : value;
-}
-
 static double positive(double value) {
     return value > 0 && isfinite(value) ? value : 0;
 }
 
 static double scaled(double us, double factor) {
-    return us > 0 ? bounded(us * factor, TIME_US_MIN, TIME_US_MAX) : 0;
+    return us > 0 ? lh_bounded_f64(us * factor, TIME_US_MIN, TIME_US_MAX) : 0;
 }
 
 /* ---- Whether a sample is believed ---- */
@@ -225,14 +223,14 @@ static void doubt(lh_stage_meter *meter, double speed, double own, double most) 
 }
 
 static void doubt_by_time(lh_stage_meter *meter, int64_t elapsed_us) {
-    double elapsed_s = bounded((double)elapsed_us * 1e-6, 0, DRIFT_S_MAX);
+    double elapsed_s = lh_bounded_f64((double)elapsed_us * 1e-6, 0, DRIFT_S_MAX);
     doubt(meter, SPEED_DRIFT * SPEED_DRIFT * elapsed_s, OWN_DRIFT * OWN_DRIFT * elapsed_s,
           DEVIATION_MAX * DEVIATION_MAX);
 }
 
 /* Points come nearer to the line through those beside them. */
 static void forget(lh_stage_meter *meter, int64_t elapsed_us) {
-    double part = 1 - exp(-bounded((double)elapsed_us * 1e-6 / FORGETTING_S, 0, 100));
+    double part = 1 - exp(-lh_bounded_f64((double)elapsed_us * 1e-6 / FORGETTING_S, 0, 100));
     for (uint32_t i = 1; i + 1 < meter->point_count; i++) {
         double low_us = meter->points[i - 1].us, high_us = meter->points[i + 1].us;
         double gap = meter->rows[i + 1] - meter->rows[i - 1];
@@ -288,7 +286,8 @@ static double as_neighbours_allow(const lh_stage_meter *meter, uint32_t point, d
         most = fmin(most, fmax(meter->points[i].us, as_many_us) * FAR_FACTOR);
     }
     double believed = meter->points[point].us;
-    return least < most ? bounded(residual, log(least / believed), log(most / believed)) : residual;
+    return least < most ? lh_bounded_f64(residual, log(least / believed), log(most / believed))
+                        : residual;
 }
 
 /* ---- A step ---- */
@@ -388,7 +387,7 @@ void lh_stage_meter_note_overhead(lh_stage_meter *meter, int64_t us) {
     double far = log(FAR_FACTOR);
     if (us <= 0 || (double)us > TIME_US_MAX || meter->unsettled_steps > 0 || meter->is_held)
         return;
-    double residual = bounded(log((double)us / meter->overhead_us), -far, far);
+    double residual = lh_bounded_f64(log((double)us / meter->overhead_us), -far, far);
     meter->overhead_us = scaled(meter->overhead_us, exp(OVERHEAD_GAIN * residual));
 }
 
