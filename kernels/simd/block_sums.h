@@ -19,6 +19,8 @@ typedef struct block_sums {
 static void block_sums_init(block_sums *sums) {
     lanes_store(sums->m, lanes_set(NO_SCORE));
     lanes_store(sums->z, lanes_set(0));
+    for (uint32_t i = 0; i < LANES_QUERIES; i++)
+        sums->o[i] = NULL;
 }
 
 /* Around the positions that a query sees, up to whole vectors: such a score weighs 0, so that a

@@ -1,0 +1,164 @@
+"""A machine that has nothing: Debian's minimal system in a folder, entered with namespaces of its own, an address, and a way to the packages.
+
+The first root of a suite is made by mmdebstrap and kept as a tar beside the checkout's other caches; each test unpacks it anew."""
+
+import contextlib
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import threading
+
+SUITES = {"12": "bookworm", "13": "trixie", "testing": "testing"}
+# Kept private to this script by its prefix; 198.18.0.0/15 is for tests (RFC 2544), so that no real network is hidden.
+NETWORK, BRIDGE, TABLE = "198.18.7", "lh-newcomer", "longhaul_newcomer"
+OWN_AUTHORITIES = pathlib.Path("/usr/local/share/ca-certificates")
+
+
+def run(*words, **more):
+    return subprocess.run([str(word) for word in words], check=True, **more)
+
+
+def archive_of(suite, cache):
+    """The path of the suite's minimal system as a tar, made where it is missing."""
+    path = pathlib.Path(cache) / f"{suite}.tar"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_suffix(".partial.tar")
+        run("mmdebstrap", "--quiet", "--variant=minbase", suite, partial)
+        partial.rename(path)
+    return path
+
+
+class Network:
+    """with Network(): ...   A bridge of this machine through which roots reach the world, by address translation."""
+
+    def __enter__(self):
+        self.remove()
+        run("ip", "link", "add", BRIDGE, "type", "bridge")
+        run("ip", "address", "add", f"{NETWORK}.1/24", "dev", BRIDGE)
+        run("ip", "link", "set", BRIDGE, "up")
+        pathlib.Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
+        rules = f"""table ip {TABLE} {{
+            chain out {{ type nat hook postrouting priority srcnat; ip saddr {NETWORK}.0/24 ip daddr != {NETWORK}.0/24 masquerade; }}
+        }}"""
+        run("nft", "-f", "-", input=rules, text=True)
+        # A container engine's firewall drops what it does not know; these rules stand before its own.
+        for direction in ("-i", "-o"):
+            subprocess.run(["iptables", "-I", "FORWARD", direction, BRIDGE, "-j", "ACCEPT"], check=False, stderr=subprocess.DEVNULL)
+        return self
+
+    def __exit__(self, *_):
+        self.remove()
+
+    @staticmethod
+    def remove():
+        for words in (["ip", "link", "delete", BRIDGE], ["nft", "delete", "table", "ip", TABLE],
+                      ["iptables", "-D", "FORWARD", "-i", BRIDGE, "-j", "ACCEPT"], ["iptables", "-D", "FORWARD", "-o", BRIDGE, "-j", "ACCEPT"]):
+            with contextlib.suppress(FileNotFoundError):
+                subprocess.run(words, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+class BareRoot:
+    """with BareRoot("bookworm", cache, number=2) as root: root.run(...)
+
+    number: the last part of its address, from 2 to 254; one machine each. What is started in it ends with it."""
+
+    def __init__(self, suite, cache, number=2):
+        self.suite, self.cache, self.number = suite, cache, number
+        self.address, self.namespace = f"{NETWORK}.{number}", f"lh-newcomer-{number}"
+
+    def __enter__(self):
+        archive = archive_of(self.suite, self.cache)
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix=f"longhaul-newcomer-{self.suite}-", dir=self.cache))
+        try:
+            run("tar", "-C", self.folder, "-xf", archive)
+            self.give_ways()
+            self.connect()
+            self.start()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        if hasattr(self, "init"):
+            self.init.stdin.close()
+            self.init.wait()
+        for words in (["ip", "netns", "delete", self.namespace], ["ip", "link", "delete", f"lhn{self.number}"]):
+            subprocess.run(words, check=False, stderr=subprocess.DEVNULL)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def give_ways(self):
+        """What the network of this machine asks of everybody in it: resolvers, and authorities of its own."""
+        shutil.copy("/etc/resolv.conf", self.folder / "etc/resolv.conf")
+        (self.folder / "etc/hosts").write_text("127.0.0.1 localhost\n")
+        if OWN_AUTHORITIES.is_dir():
+            shutil.copytree(OWN_AUTHORITIES, self.folder / OWN_AUTHORITIES.relative_to("/"), dirs_exist_ok=True)
+
+    def connect(self):
+        link, peer = f"lhn{self.number}", f"lhp{self.number}"
+        subprocess.run(["ip", "netns", "delete", self.namespace], check=False, stderr=subprocess.DEVNULL)
+        run("ip", "netns", "add", self.namespace)
+        run("ip", "link", "add", link, "type", "veth", "peer", "name", peer, "netns", self.namespace)
+        run("ip", "link", "set", link, "master", BRIDGE, "up")
+        inside = ("ip", "-n", self.namespace)
+        run(*inside, "address", "add", f"{self.address}/24", "dev", peer)
+        run(*inside, "link", "set", peer, "up")
+        run(*inside, "link", "set", "lo", "up")
+        run(*inside, "route", "add", "default", "via", f"{NETWORK}.1")
+
+    def start(self):
+        """Its first process, with which all others end; it waits until this one lets go of it."""
+        mounts = f"""mount -t proc proc {self.folder}/proc && mount -t sysfs sysfs {self.folder}/sys && mount --rbind /dev {self.folder}/dev &&
+            mount -t tmpfs tmpfs {self.folder}/tmp && echo ready && exec cat"""
+        self.init = subprocess.Popen(["ip", "netns", "exec", self.namespace, "unshare", "--mount", "--pid", "--uts", "--ipc", "--fork", "--kill-child",
+                                      "--propagation", "private", "sh", "-c", mounts], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        if self.init.stdout.readline() != b"ready\n":
+            raise RuntimeError(f"{self.folder} cannot be entered: namespaces and mounts need root")
+        children = pathlib.Path(f"/proc/{self.init.pid}/task/{self.init.pid}/children").read_text().split()
+        self.first = int(children[0])
+
+    def command(self, text, user="root", folder="/root"):
+        """The words that run a shell's text inside, as a user's login does."""
+        enter = ["nsenter", f"--target={self.first}", "--mount", "--pid", "--uts", "--ipc", "--net", "chroot", str(self.folder)]
+        shell = f"cd {folder} && exec bash -euo pipefail -c \"$0\""
+        home = "/root" if user == "root" else f"/home/{user}"
+        clean = ["env", "-i", f"HOME={home}", f"USER={user}", "LANG=C.UTF-8", "TERM=dumb",
+                 "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"]
+        become = [] if user == "root" else ["setpriv", f"--reuid={user}", f"--regid={user}", "--init-groups"]
+        return [*enter, *clean, *become, "bash", "-c", shell, text]
+
+    def run(self, text, user="root", folder="/root", timeout_s=1800, echo=None):
+        """(exit status, what it printed). echo: a stream that is given each line as it comes."""
+        process = subprocess.Popen(self.command(text, user, folder), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        timer = threading.Timer(timeout_s, process.kill)
+        timer.start()
+        lines = []
+        for line in process.stdout:
+            lines.append(line.decode(errors="replace"))
+            if echo:
+                echo.write(lines[-1])
+                echo.flush()
+        timer.cancel()
+        return process.wait(), "".join(lines)
+
+    def add_user(self, name):
+        """An ordinary user, who may become root by sudo, as an installer of Debian makes the first one."""
+        status, said = self.run(f"apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends sudo >/dev/null 2>&1 && "
+                                f"useradd --create-home --shell /bin/bash {name} && echo '{name} ALL=(ALL) NOPASSWD: ALL' >/etc/sudoers.d/{name}")
+        if status:
+            raise RuntimeError(f"no user could be added: {said}")
+
+    def unpack_commit(self, checkout, commit, folder, user="root"):
+        """The committed tree alone, without anything that git ignores and without its history."""
+        target = self.folder / folder.lstrip("/")
+        target.mkdir(parents=True)
+        tree = subprocess.Popen(["git", "-C", str(checkout), "archive", commit], stdout=subprocess.PIPE)
+        run("tar", "-C", target, "-x", "--no-same-owner", stdin=tree.stdout)
+        if tree.wait():
+            raise RuntimeError(f"{checkout} has no commit {commit}")
+        status, said = self.run(f"chown -R {user}: '{folder}'")
+        if status:
+            raise RuntimeError(said)

@@ -1,0 +1,47 @@
+"""Every command that README's "Try it" gives says in a comment what it must show, or why nobody can try it; tests/newcomer/run does the rest."""
+
+import pathlib
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/newcomer"))
+
+from blocks import Unreadable, blocks  # noqa: E402
+
+
+class Blocks(unittest.TestCase):
+    def read(self, text):
+        with tempfile.NamedTemporaryFile("w", suffix=".md") as file:
+            file.write(text)
+            file.flush()
+            return blocks(file.name, "Try it")
+
+    def test_the_readme_can_be_tried(self):
+        found = blocks(ROOT / "README.md", "Try it")
+        self.assertEqual(found[0].commands, "./deploy/quickstart\n")
+        self.assertIsNone(found[0].reason)
+
+    def test_a_command_without_a_comment_is_refused(self):
+        with self.assertRaisesRegex(Unreadable, ":3: a command without a comment"):
+            self.read("## Try it\n\n    make\n")
+
+    def test_a_comment_that_promises_nothing_is_refused(self):
+        for comment in ("", "show \"x\"", "shows x", "replace \"a\" by \"b\"", "shows \"x\" twice"):
+            with self.assertRaises(Unreadable, msg=comment):
+                self.read(f"## Try it\n\n<!-- newcomer: {comment} -->\n    make\n")
+
+    def test_other_sections_are_left_alone(self):
+        block, = self.read('## Else\n\n    rm\n\n## Try it\n\n<!-- newcomer: shows "a" shows "b" -->\n    make\n\n    test\ntext\n## More\n\n    rm\n')
+        self.assertEqual((block.commands, block.shows, block.line), ("make\n\ntest\n", ["a", "b"], 8))
+
+    def test_a_section_without_commands_is_refused(self):
+        with self.assertRaisesRegex(Unreadable, "no commands"):
+            self.read("## Try it\n\ntext\n")
+
+
+if __name__ == "__main__":
+    result = unittest.main(exit=False).result
+    print(f"{result.testsRun - len(result.failures) - len(result.errors)} passed, {len(result.failures) + len(result.errors)} failed")
+    sys.exit(not result.wasSuccessful())
