@@ -505,7 +505,7 @@ int main(int argc, char **argv) {
     gateway g = {0};
     lh_error error;
     lh_option_action action;
-    lh_config *config;
+    lh_config *config = NULL;
     code = 2;
     lh_status status = lh_config_parse(&lh_gateway_option_table, argc, argv, &g.settings, stdout,
                                        stderr, &config, &action, &error);

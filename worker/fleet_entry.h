@@ -6,7 +6,9 @@
 
 /* Has the settings take who this worker is. is_joining: the word `join` was there; a --join-file
  * counts like it. *member stays NULL where the flags leave no room for a membership, or nothing has
- * joined and nobody said that it had. The member outlives the settings. LH_ERR_INVALID: the words,
+ * joined and nobody said that it had. The member outlives the settings. Where the flags contradict
+ * a membership that was opened, *member is there after the failure too, since the settings already
+ * refer to it: the caller closes it. LH_ERR_INVALID: the words,
  * the flags or the token; LH_ERR_BUSY: another worker uses the state folder, or others all its
  * slots; and the statuses of lh_worker_settings_read_join_file and lh_fleet_member_open. */
 lh_status lh_fleet_entry_open(lh_worker_settings *settings, bool is_joining,

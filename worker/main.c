@@ -575,7 +575,7 @@ int main(int argc, char **argv) {
     if (lh_commands_run(&lh_worker_option_table, argc, argv, stdout, stderr, &code))
         return code;
     bool is_joining = lh_worker_settings_take_join(&p.settings, &argc, &argv);
-    lh_config *config;
+    lh_config *config = NULL;
     lh_status status =
         lh_config_parse(is_joining ? &lh_worker_join_option_table : &lh_worker_option_table, argc,
                         argv, &p.settings, stdout, stderr, &config, &action, &error);

@@ -60,11 +60,16 @@ lh_status lh_own_fleet_open(lh_gateway_settings *settings, lh_membership **membe
     if (status != LH_OK)
         return status;
     list_hosts(&hosts, &options);
-    status = lh_membership_open(&options, time(NULL), membership, error);
-    if (status == LH_OK)
-        status = write_files(*membership, error);
+    lh_membership *opened;
+    status = lh_membership_open(&options, time(NULL), &opened, error);
     if (status != LH_OK)
         return status;
+    status = write_files(opened, error);
+    if (status != LH_OK) {
+        lh_membership_close(opened);
+        return status;
+    }
+    *membership = opened;
     settings->program.tls = lh_membership_tls(*membership);
     lh_log(LH_LOG_INFO, "gateway",
            "the fleet has its own CA: longhaul-gateway token lets workers join state_dir=%s",

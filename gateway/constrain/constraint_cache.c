@@ -92,20 +92,24 @@ static lh_status try_beginning(lh_constraint *constraint, lh_error *error) {
 static lh_status compile(const lh_constraint_cache *cache, const lh_constraint_source *source,
                          lh_constraint **constraint, lh_error *error) {
     lh_grammar *grammar;
+    lh_constraint *made;
     lh_status status = lh_grammar_create(&grammar, error);
     if (status)
         return status;
     lh_constraint_source_add(source, grammar);
     status = lh_grammar_check(grammar, error);
     if (!status)
-        status = lh_constraint_create(grammar, cache->vocabulary, constraint, error);
+        status = lh_constraint_create(grammar, cache->vocabulary, &made, error);
     lh_grammar_destroy(grammar);
     if (status)
         return status;
-    status = try_beginning(*constraint, error);
-    if (status)
-        lh_constraint_release(*constraint);
-    return status;
+    status = try_beginning(made, error);
+    if (status) {
+        lh_constraint_release(made);
+        return status;
+    }
+    *constraint = made;
+    return LH_OK;
 }
 
 /* Malloc'd; NULL: no memory. */

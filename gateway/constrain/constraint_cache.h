@@ -16,8 +16,8 @@ lh_status lh_constraint_cache_create(const lh_constraint_vocabulary *vocabulary,
                                      lh_constraint_cache **cache, lh_error *error);
 void lh_constraint_cache_destroy(lh_constraint_cache *cache);
 
-/* The source's constraint, of which the caller releases a reference: a text of it can be begun. The
- * errors are those of lh_constraint_create, of the first state and its mask (LH_ERR_LIMIT), and of
- * the source's notation; they are not kept. */
+/* The source's constraint, of which the caller releases a reference: a text of it can be begun. On
+ * failure *constraint is NULL or was not written. The errors are those of lh_constraint_create, of
+ * the first state and its mask (LH_ERR_LIMIT), and of the source's notation; they are not kept. */
 lh_status lh_constraint_cache_find(lh_constraint_cache *cache, const lh_constraint_source *source,
                                    lh_constraint **constraint, lh_error *error);

@@ -149,24 +149,27 @@ static void drop_chain(gnutls_pcert_st *chain, unsigned count) {
 
 static int decode(const pem_pair *pair, gnutls_pcert_st **chain, unsigned *count,
                   gnutls_privkey_t *key) {
+    gnutls_pcert_st *certificates = gnutls_malloc(CHAIN_MAX * sizeof *certificates);
+    gnutls_privkey_t own_key;
     *count = CHAIN_MAX;
-    *chain = gnutls_malloc(CHAIN_MAX * sizeof **chain);
-    if (!*chain)
+    if (!certificates)
         return -1;
-    if (gnutls_pcert_list_import_x509_raw(*chain, count, &pair->certificate, GNUTLS_X509_FMT_PEM,
-                                          0) < 0) {
-        gnutls_free(*chain);
-        return -1;
-    }
-    if (gnutls_privkey_init(key) < 0) {
-        drop_chain(*chain, *count);
+    if (gnutls_pcert_list_import_x509_raw(certificates, count, &pair->certificate,
+                                          GNUTLS_X509_FMT_PEM, 0) < 0) {
+        gnutls_free(certificates);
         return -1;
     }
-    if (gnutls_privkey_import_x509_raw(*key, &pair->key, GNUTLS_X509_FMT_PEM, NULL, 0) < 0) {
-        gnutls_privkey_deinit(*key);
-        drop_chain(*chain, *count);
+    if (gnutls_privkey_init(&own_key) < 0) {
+        drop_chain(certificates, *count);
         return -1;
     }
+    if (gnutls_privkey_import_x509_raw(own_key, &pair->key, GNUTLS_X509_FMT_PEM, NULL, 0) < 0) {
+        gnutls_privkey_deinit(own_key);
+        drop_chain(certificates, *count);
+        return -1;
+    }
+    *chain = certificates;
+    *key = own_key;
     return 0;
 }
 

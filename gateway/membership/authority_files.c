@@ -56,14 +56,18 @@ static lh_status load(const char *folder, const char *id, lh_certificate_authori
     lh_status status = lh_state_file_read(folder, name, FILE_BYTES_MAX, &pem, &length, error);
     if (status != LH_OK)
         return status;
-    status = lh_certificate_authority_parse(pem, length, authority, error);
+    lh_certificate_authority *parsed;
+    status = lh_certificate_authority_parse(pem, length, &parsed, error);
     explicit_bzero(pem, length);
     free(pem);
-    if (status == LH_OK && strcmp(lh_certificate_authority_id(*authority), id) != 0) {
-        lh_certificate_authority_destroy(*authority);
-        status = lh_fail(error, LH_ERR_INVALID, "it is another CA's");
+    if (status != LH_OK)
+        return status;
+    if (strcmp(lh_certificate_authority_id(parsed), id) != 0) {
+        lh_certificate_authority_destroy(parsed);
+        return lh_fail(error, LH_ERR_INVALID, "it is another CA's");
     }
-    return status;
+    *authority = parsed;
+    return LH_OK;
 }
 
 lh_status lh_authority_files_load(const char *folder, const char *id,

@@ -244,6 +244,11 @@ class ConstrainedOutput(unittest.TestCase):
                 self.guided(**fields)
             self.assertEqual(raised.exception.param, next(iter(fields)))
 
+    def test_what_no_token_can_begin_is_a_400_however_often(self):
+        for _ in range(3):
+            reply = ask(self.fleet.port, "POST", "/v1/completions", {"prompt": "x", "max_tokens": 1, "guided_choice": ["\u0004"]})
+            self.assertEqual((reply.status, reply.error()["param"]), (400, "guided_choice"))
+        self.assertEqual(self.guided(guided_choice=["yes"]), "yes")
 
     def measure(self, path, body):
         """(status, seconds of the gateway's processors, whether it answered others meanwhile)"""

@@ -265,14 +265,18 @@ static lh_status reserve_frame(lh_mesh *mesh, size_t payload_bytes, void **paylo
 lh_status lh_mesh_open(lh_mesh *mesh, size_t payload_bytes, void **payload, lh_error *error) {
     wait w = wait_begin(mesh, LH_MEMBERS_MAX, true);
     lh_error why;
+    void *place = NULL;
     if (payload_bytes > mesh->payload_bytes_max) {
         lh_fail(&why, LH_ERR_LIMIT, "mesh: a frame of %zu bytes, where %u is the most",
                 payload_bytes, mesh->payload_bytes_max);
         lh_mesh_links_fail_here(&mesh->links, &why);
     } else if (wait_until(mesh, &w, has_room) == LH_OK) {
-        reserve_frame(mesh, payload_bytes, payload);
+        reserve_frame(mesh, payload_bytes, &place);
     }
-    return lh_mesh_links_failure(&mesh->links, error);
+    const lh_status status = lh_mesh_links_failure(&mesh->links, error);
+    if (status == LH_OK)
+        *payload = place;
+    return status;
 }
 
 /* What is complete is the links' from now on; true: the carrier's. */

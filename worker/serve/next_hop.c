@@ -51,15 +51,19 @@ static lh_status open_client(lh_next_hop *hop, const lh_chain_route *route,
     lh_h2_limits limits = hop->limits;
     if (route->is_last || lanes > 0)
         limits.probe_bytes_max = LH_WORKER_CLIENT_SMALL_PROBE_BYTES;
-    lh_status status = lh_worker_client_create(hop->loop, route->next_address, route->chain, tls,
-                                               &limits, &hop->events, hop->context, client, error);
+    lh_worker_client *created;
+    lh_status status =
+        lh_worker_client_create(hop->loop, route->next_address, route->chain, tls, &limits,
+                                &hop->events, hop->context, &created, error);
     if (status != LH_OK)
         return status;
     hop->open_parts++;
-    lh_worker_client_set_relayed_to(*client, route->next_relay[0] != '\0' ? route->next_name : "");
-    status = lh_worker_client_add_lanes(*client, hop->loop, tls, &hop->limits, lanes, error);
-    if (status != LH_OK)
-        lh_worker_client_close(*client, on_part_closed, hop);
+    lh_worker_client_set_relayed_to(created, route->next_relay[0] != '\0' ? route->next_name : "");
+    status = lh_worker_client_add_lanes(created, hop->loop, tls, &hop->limits, lanes, error);
+    if (status == LH_OK)
+        *client = created;
+    else
+        lh_worker_client_close(created, on_part_closed, hop);
     return status;
 }
 

@@ -48,7 +48,7 @@ static lh_status look_for_slices(const lh_weights *weights, const lh_tensor_dige
     lh_status status =
         lh_slice_file_open(weights->cache, digest->sha256, tensor->bytes, false, &file, error);
     *has = status == LH_OK;
-    if (*has)
+    if (status == LH_OK)
         lh_slice_file_close(file);
     return status == LH_ERR_NOT_FOUND ? LH_OK : status;
 }

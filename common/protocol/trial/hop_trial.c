@@ -101,17 +101,19 @@ static lh_status encode_shard(const lh_hop_trial *trial, uint32_t rows, void **b
            capacity = lh_step_shard_bytes(trial->wire, rows, trial->width);
     float *values = malloc(count * sizeof *values);
     lh_status status = LH_ERR_NO_MEMORY;
-    *bytes = malloc(capacity);
+    void *encoded = malloc(capacity);
     for (size_t i = 0; values && i < count; i++)
         values[i] = value_at(i);
-    if (values && *bytes)
-        status = lh_step_encode_shard(trial->wire, 0, rows, 0, trial->width, values, *bytes,
+    if (values && encoded)
+        status = lh_step_encode_shard(trial->wire, 0, rows, 0, trial->width, values, encoded,
                                       capacity, length, error);
     else
         lh_fail(error, status, "no memory for a step of a trial");
     free(values);
-    if (status != LH_OK)
-        free(*bytes);
+    if (status == LH_OK)
+        *bytes = encoded;
+    else
+        free(encoded);
     return status;
 }
 

@@ -372,7 +372,7 @@ static lh_status decode(const lh_text_buffer *value, json_t **decoded, lh_error 
 
 /* Arguments that are a string are JSON in a string, as the API has them. */
 static lh_status use_arguments(lh_tool_call_parser *parser, lh_error *error) {
-    json_t *decoded;
+    json_t *decoded = NULL;
     lh_status status = decode(&parser->value, &decoded, error);
     const char *bytes = decoded ? json_string_value(decoded) : parser->value.bytes;
     size_t length = decoded ? json_string_length(decoded) : parser->value.length;
@@ -385,7 +385,7 @@ static lh_status use_arguments(lh_tool_call_parser *parser, lh_error *error) {
 
 /* Without a name it is no call. */
 static lh_status use_name(lh_tool_call_parser *parser, lh_text_buffer *text, lh_error *error) {
-    json_t *name;
+    json_t *name = NULL;
     lh_status status = decode(&parser->value, &name, error);
     bool is_name = name && set_name(parser, json_string_value(name), json_string_length(name));
     json_decref(name);

@@ -179,6 +179,7 @@ static void what_is_wrong_is_told(void **state) {
         lh_error error = {0};
         assert_int_equal(find(&of, cases[i].kind, cases[i].value, NULL, &constraint, &error),
                          cases[i].status);
+        assert_null(constraint);
         if (!strstr(error.message, cases[i].message))
             fail_msg("case %zu: %s", i, error.message);
     }
@@ -201,6 +202,7 @@ static void what_cannot_begin_is_told_at_once(void **state) {
     assert_int_equal(lh_constraint_cache_find(of.cache, &source, &constraint, &error),
                      LH_ERR_LIMIT);
     assert_non_null(strstr(error.message, "can be read in more than"));
+    assert_null(constraint);
     json_decref(value);
     close_bench(&of);
 }
