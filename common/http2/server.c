@@ -4,8 +4,8 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/log_limit.h"
-#include "common/net/connection_places.h"
 #include "common/http2/transport.h"
+#include "common/net/connection_places.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -241,7 +241,7 @@ lh_status lh_h2_server_create(uv_loop_t *loop, const char *listen, const lh_tls_
     server->on_request = on_request;
     server->context = server_context;
     lh_connection_places_init(&server->places, server->limits.new_connections_max,
-                      server->limits.connections_max);
+                              server->limits.connections_max);
     if (tls)
         status = lh_tls_context_create(LH_TLS_SERVER, tls, &server->tls, error);
     if (status == LH_OK)

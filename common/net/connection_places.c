@@ -3,13 +3,15 @@
 
 #include <assert.h>
 
-void lh_connection_places_init(lh_connection_places *places, uint32_t new_max, uint32_t proven_max) {
+void lh_connection_places_init(lh_connection_places *places, uint32_t new_max,
+                               uint32_t proven_max) {
     assert(new_max > 0 && proven_max > 0);
     *places = (lh_connection_places){.new_max = new_max, .proven_max = proven_max};
     TAILQ_INIT(&places->list);
 }
 
-void lh_connection_places_add(lh_connection_places *places, lh_connection_place *place, uint64_t address) {
+void lh_connection_places_add(lh_connection_places *places, lh_connection_place *place,
+                              uint64_t address) {
     *place = (lh_connection_place){.address = address};
     TAILQ_INSERT_TAIL(&places->list, place, links);
     places->new_count++;
@@ -78,7 +80,8 @@ static bool goes_first(const lh_connection_places *places, const lh_connection_p
     return count_of(places, place) > count_of(places, other);
 }
 
-lh_connection_place *lh_connection_places_surplus(const lh_connection_places *places, lh_connection_place *newcomer) {
+lh_connection_place *lh_connection_places_surplus(const lh_connection_places *places,
+                                                  lh_connection_place *newcomer) {
     bool is_full = newcomer->is_proven ? places->proven_count > places->proven_max
                                        : places->new_count > places->new_max;
     lh_connection_place *place, *first = NULL;

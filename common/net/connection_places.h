@@ -43,11 +43,13 @@ typedef struct lh_connection_places {
 /* At least one of each kind. */
 void lh_connection_places_init(lh_connection_places *places, uint32_t new_max, uint32_t proven_max);
 /* A new connection. */
-void lh_connection_places_add(lh_connection_places *places, lh_connection_place *place, uint64_t address);
+void lh_connection_places_add(lh_connection_places *places, lh_connection_place *place,
+                              uint64_t address);
 /* A new one has proven itself. */
 void lh_connection_places_prove(lh_connection_places *places, lh_connection_place *place);
 void lh_connection_places_remove(lh_connection_places *places, lh_connection_place *place);
 
 /* After a newcomer was added or has proven itself: who has to go, since there are more of its kind
  * than places; perhaps the newcomer. NULL: nobody. The owner removes it. */
-lh_connection_place *lh_connection_places_surplus(const lh_connection_places *places, lh_connection_place *newcomer);
+lh_connection_place *lh_connection_places_surplus(const lh_connection_places *places,
+                                                  lh_connection_place *newcomer);

@@ -9,7 +9,8 @@
 enum { MEMBER = 7, STRANGER = 1000 /* and on */ };
 
 /* Adds a new one; whoever has to go goes. */
-static lh_connection_place *come(lh_connection_places *places, lh_connection_place *place, uint64_t address) {
+static lh_connection_place *come(lh_connection_places *places, lh_connection_place *place,
+                                 uint64_t address) {
     lh_connection_places_add(places, place, address);
     lh_connection_place *surplus = lh_connection_places_surplus(places, place);
     if (surplus)

@@ -184,9 +184,9 @@ static void strangers_are_refused(void **state) {
 static void say_hello(const mesh_group *group, int descriptor) {
     static const uint8_t nonce[LH_MESH_NONCE_BYTES] = {7};
     lh_mesh_handshake handshake;
-    assert_int_equal(lh_mesh_handshake_connect(&handshake, &group->members[1].options.identity, 0,
-                                               nonce, NULL),
-                     LH_OK);
+    assert_int_equal(
+        lh_mesh_handshake_connect(&handshake, &group->members[1].options.identity, 0, nonce, NULL),
+        LH_OK);
     assert_true(send(descriptor, handshake.out, handshake.out_length, 0) ==
                 (ssize_t)handshake.out_length);
 }
