@@ -11,7 +11,7 @@ typedef struct lh_h2_limits {
     uint32_t window_bytes;
     uint32_t streams_max;     /* concurrent, per connection, at a server. Default 256 */
     uint32_t connections_max; /* server: that speak HTTP/2. Default 64 */
-    /* server: that do not yet, beside the former (connection_places.h). Default 128 */
+    /* server: that do not yet, beside the former (common/net/connection_places.h). Default 128 */
     uint32_t new_connections_max;
     /* of one request: names, values and 32 for each (RFC 9113, 6.5.2). Default 16 KiB */
     size_t header_bytes_max;

@@ -4,8 +4,8 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/log_limit.h"
-#include "common/http2/connection_places.h"
 #include "common/http2/transport.h"
+#include "common/net/connection_places.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ struct lh_h2_server {
     bool listening; /* the handle is not closed yet */
     int port;
     lh_h2_transport *transports;
-    lh_h2_places places;
+    lh_connection_places places;
     lh_log_limit log_limit; /* of lines that strangers can cause */
     uint64_t accepted;      /* connections, so far */
     bool closing;
@@ -36,7 +36,7 @@ struct lh_h2_server {
 
 /* The place comes first: the places name it by this. */
 typedef struct connection {
-    lh_h2_place place;
+    lh_connection_place place;
     bool has_place;
     lh_h2_server *server;
     lh_h2_transport *transport;
@@ -62,12 +62,12 @@ static void warn(lh_h2_server *server, const char *message, const char *peer, co
 
 static void leave_place(connection *c) {
     if (c->has_place)
-        lh_h2_places_remove(&c->server->places, &c->place);
+        lh_connection_places_remove(&c->server->places, &c->place);
     c->has_place = false;
 }
 
 static void note_activity(lh_h2_server *server) {
-    lh_h2_place *place;
+    lh_connection_place *place;
     TAILQ_FOREACH(place, &server->places.list, links) {
         const lh_h2_transport *transport = ((const connection *)place)->transport;
         place->is_active =
@@ -81,7 +81,7 @@ static void note_activity(lh_h2_server *server) {
 static void make_room_for(connection *newcomer) {
     lh_h2_server *server = newcomer->server;
     note_activity(server);
-    lh_h2_place *surplus = lh_h2_places_surplus(&server->places, &newcomer->place);
+    lh_connection_place *surplus = lh_connection_places_surplus(&server->places, &newcomer->place);
     if (!surplus)
         return;
     connection *c = (connection *)surplus;
@@ -96,7 +96,7 @@ static void on_ready(void *owner, lh_h2_transport *transport) {
     connection *c = owner;
     if (!c->has_place || transport->is_enrolling) /* anybody may come so far to enrol */
         return;
-    lh_h2_places_prove(&c->server->places, &c->place);
+    lh_connection_places_prove(&c->server->places, &c->place);
     make_room_for(c);
 }
 
@@ -173,7 +173,7 @@ static void on_connection(uv_stream_t *listener, int code) {
         return;
     }
     lh_h2_transport_accept(c->transport, listener);
-    lh_h2_places_add(&server->places, &c->place, c->transport->address);
+    lh_connection_places_add(&server->places, &c->place, c->transport->address);
     c->has_place = true;
     make_room_for(c);
 }
@@ -240,8 +240,8 @@ lh_status lh_h2_server_create(uv_loop_t *loop, const char *listen, const lh_tls_
     server->limits = limits ? *limits : lh_h2_default_limits();
     server->on_request = on_request;
     server->context = server_context;
-    lh_h2_places_init(&server->places, server->limits.new_connections_max,
-                      server->limits.connections_max);
+    lh_connection_places_init(&server->places, server->limits.new_connections_max,
+                              server->limits.connections_max);
     if (tls)
         status = lh_tls_context_create(LH_TLS_SERVER, tls, &server->tls, error);
     if (status == LH_OK)

@@ -76,7 +76,8 @@ typedef struct lh_worker_report {
     struct {
         lh_worker_stage_state state;
         uint64_t generation, done_bytes, total_bytes; /* where it is not idle */
-        bool is_final; /* FAILED: it can compute no stage of the model, now or later */
+        bool is_joining; /* LOADING: its part is loaded, and it waits for those of its team */
+        bool is_final;   /* FAILED: it can compute no stage of the model, now or later */
         char error[LH_REPORT_ERROR_BYTES];
     } assignment;
     struct {
@@ -85,7 +86,7 @@ typedef struct lh_worker_report {
         uint32_t team_epoch;              /* of those who would compute it together; 0: it alone */
         bool holds;                       /* loaded, too; else its weights are fetched, no more */
         uint64_t done_bytes, total_bytes;
-        bool is_final; /* as above */
+        bool is_joining, is_final; /* as above */
         char error[LH_REPORT_ERROR_BYTES];
     } prepared; /* a stage that may be its next */
     struct {

@@ -13,7 +13,7 @@ void lh_candidates_find(const lh_registry *registry, const lh_link_avoidance *av
     for (uint32_t i = 0; i < lh_registry_count(registry); i++) {
         const lh_worker *worker = lh_registry_at(registry, i);
         if (!lh_worker_is_usable(worker, now_us) ||
-            lh_link_avoidance_find(avoidance, worker->report.name, now_us))
+            lh_passed_list_find(&avoidance->passed, worker->report.name, now_us))
             continue;
         candidates->teams[candidates->count] = (lh_candidate_team){0};
         candidates->workers[candidates->count++] = worker;
@@ -131,17 +131,17 @@ static const lh_worker *find(const lh_candidates *candidates, const lh_fleet_map
     return lh_candidates_search(candidates, alone->machines[machine].name);
 }
 
-/* False: one of it is not there. */
+/* False: one of it is not there, or computes alone. */
 static bool add_team(const lh_candidates *from, const lh_fleet_map *alone, const lh_team *team,
                      lh_candidates *to) {
     lh_candidate_team made = {.follower_count = team->count - 1};
     const lh_worker *leader = find(from, alone, team->members[0]);
     for (uint32_t i = 1; i < team->count; i++) {
         made.followers[i - 1] = find(from, alone, team->members[i]);
-        if (!made.followers[i - 1])
+        if (!made.followers[i - 1] || made.followers[i - 1]->is_alone)
             return false;
     }
-    if (!leader)
+    if (!leader || (leader->is_alone && team->count > 1))
         return false;
     to->teams[to->count] = made;
     to->workers[to->count++] = leader;

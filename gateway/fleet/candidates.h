@@ -40,7 +40,7 @@ void lh_candidates_offer_beside(const lh_candidates *candidates, const lh_candid
 const lh_worker *lh_candidates_search(const lh_candidates *candidates, const char *name);
 /* Makes candidates that are alone the teams of a map that was drawn of `alone`, whose machines they
  * are, all or some of them. False: a member of one of `needed` machines (of drawn's map; NULL: none
- * is needed) is not among them. A team of no need which lacks one is left out, with those of it
- * that are there. */
+ * is needed) is not among them, or is to compute alone. A team of no need which lacks one is left
+ * out, with those of it that are there. */
 bool lh_candidates_join(lh_candidates *candidates, const lh_fleet_map *alone,
                         const lh_team_map *drawn, const lh_layout *needed);

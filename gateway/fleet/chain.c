@@ -338,6 +338,19 @@ bool lh_chain_is_loading(const lh_chain *chain, const lh_registry *registry) {
     return false;
 }
 
+bool lh_chain_awaits_team(const lh_chain *chain, const lh_registry *registry, uint32_t stage) {
+    const lh_worker *member;
+    bool awaits = false;
+    for (uint32_t k = 0; lh_chain_member(chain, registry, stage, k, &member); k++) {
+        const lh_worker_stage_state state = state_of(chain, member);
+        const bool is_joining = state == LH_WORKER_LOADING && member->report.assignment.is_joining;
+        if (state != LH_WORKER_READY && !is_joining)
+            return false;
+        awaits |= is_joining;
+    }
+    return awaits;
+}
+
 /* "" when the worker holds its stage and its hop is connected. */
 static void describe_stage(const lh_worker_report *report, lh_worker_stage_state state,
                            const char *next, char *reason, size_t bytes) {
@@ -349,6 +362,8 @@ static void describe_stage(const lh_worker_report *report, lh_worker_stage_state
     else if (state == LH_WORKER_FAILED)
         snprintf(reason, bytes, "worker %s %s: %s", report->name, doing[state],
                  report->assignment.error);
+    else if (state == LH_WORKER_LOADING && report->assignment.is_joining)
+        snprintf(reason, bytes, "worker %s waits for those that compute with it", report->name);
     else if (state != LH_WORKER_READY)
         snprintf(reason, bytes, "worker %s %s: %.0f %%", report->name, doing[state],
                  report->assignment.total_bytes ? 100.0 * (double)report->assignment.done_bytes /

@@ -142,6 +142,9 @@ int lh_chain_missing(const lh_chain *chain, const lh_registry *registry, bool *r
 bool lh_chain_has_leaver(const lh_chain *chain, const lh_registry *registry);
 /* Whether a worker of a forming chain fetches or loads what it lacks for it. */
 bool lh_chain_is_loading(const lh_chain *chain, const lh_registry *registry);
+/* Whether all that a stage of several members lacks is that they meet: each has its part in memory,
+ * and one at least says that it waits for the others. */
+bool lh_chain_awaits_team(const lh_chain *chain, const lh_registry *registry, uint32_t stage);
 /* Where all workers hold their stage and nothing is missing but hops: the stage to which the first
  * of those leads (stage_count: the gateway), else -1. */
 int lh_chain_awaited_hop(const lh_chain *chain, const lh_registry *registry, bool first_hop);

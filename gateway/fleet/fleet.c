@@ -8,6 +8,8 @@
 #include "gateway/fleet/failure_detector.h"
 #include "gateway/fleet/first_plan.h"
 #include "gateway/fleet/held_plan.h"
+#include "gateway/fleet/shortage.h"
+#include "gateway/fleet/team_avoidance.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -22,8 +24,6 @@
 #define EXCLUSION_US 30000000
 /* Longer than it takes to change over where everything is prepared. */
 #define CHANGE_OVER_US 1000000
-/* Of a worker's name and what it offers, and of how many more there are. */
-#define OFFER_BYTES 84
 
 /* How long the first chain waits for what its wire types depend on. A slow link takes a second or
  * two to be measured. A fast and long one may stay a bound until it is used: that chain serves with
@@ -42,6 +42,7 @@ struct lh_fleet {
     lh_registry *registry;
     lh_failure_detector detector;
     lh_link_avoidance avoidance;
+    lh_team_avoidance teams;
     lh_handover handover;
     lh_live_planner planner;
     lh_epoch_counter epochs;
@@ -150,43 +151,11 @@ static void note_planned(lh_fleet *fleet, int64_t now_us) {
         tell_spare(&roles, lh_registry_at(fleet->registry, i));
 }
 
-/* What each worker offers, as far as there is room for it. */
-static void add_offers(lh_fleet *fleet) {
-    const size_t capacity = sizeof fleet->reason;
-    uint32_t count = lh_registry_count(fleet->registry);
-    for (uint32_t i = 0; i < count; i++) {
-        const lh_worker_report *report = &lh_registry_at(fleet->registry, i)->report;
-        size_t used = strlen(fleet->reason);
-        if (capacity - used < OFFER_BYTES) {
-            snprintf(fleet->reason + used, capacity - used, " and %u more", count - i);
-            return;
-        }
-        snprintf(fleet->reason + used, capacity - used, "%s%.40s %llu MiB", i == 0 ? ": " : ", ",
-                 report->name, (unsigned long long)(report->memory_bytes >> 20));
-    }
-}
-
-/* Why no plan could be made: by whom too little is offered, or what one of the workers that failed
- * has to say. */
+/* Why no plan could be made. */
 static void explain(lh_fleet *fleet, const lh_error *error) {
-    const char *problem = error->message;
-    bool is_too_large = error->status == LH_ERR_LIMIT;
-    snprintf(fleet->shortfall, sizeof fleet->shortfall, "%s", is_too_large ? problem : "");
-    snprintf(fleet->reason, sizeof fleet->reason, "%s", problem);
-    if (is_too_large)
-        add_offers(fleet);
-    for (uint32_t i = 0; i < lh_registry_count(fleet->registry); i++) {
-        const lh_worker *worker = lh_registry_at(fleet->registry, i);
-        if (worker->is_cut_off) {
-            char why[LH_ERROR_MESSAGE_BYTES];
-            lh_relays_explain(fleet->options.origin.relays, &worker->report, why);
-            snprintf(fleet->reason, sizeof fleet->reason, "%.100s; worker %s: %.180s", problem,
-                     worker->report.name, why);
-        } else if (worker->report.assignment.state == LH_WORKER_FAILED &&
-                   worker->report.assignment.error[0])
-            snprintf(fleet->reason, sizeof fleet->reason, "%.120s; worker %s: %.120s", problem,
-                     worker->report.name, worker->report.assignment.error);
-    }
+    const bool is_too_large = error->status == LH_ERR_LIMIT;
+    snprintf(fleet->shortfall, sizeof fleet->shortfall, "%s", is_too_large ? error->message : "");
+    lh_shortage_explain(error, fleet->registry, fleet->options.origin.relays, fleet->reason);
 }
 
 /* Plans with the workers that are there. False: the chain is as it was, and `reason` says why. */
@@ -229,7 +198,9 @@ static void replan(lh_fleet *fleet, int64_t now_us) {
     lh_handover_drop(&fleet->handover, "the chain has lost a worker");
     if (plan(fleet, now_us))
         return;
-    lh_link_avoidance_relent(&fleet->avoidance); /* now whoever is there is needed */
+    lh_passed_list_relent(&fleet->avoidance.passed); /* now whoever is there is needed */
+    lh_passed_list_relent(&fleet->teams.passed);
+    lh_team_avoidance_mark(&fleet->teams, fleet->registry, now_us);
     if (plan(fleet, now_us) ||
         (lh_registry_readmit(fleet->registry, now_us) && plan(fleet, now_us)))
         return;
@@ -532,7 +503,7 @@ static void check_trials(lh_fleet *fleet, const lh_handover_view *view, int64_t 
     const char *worker = hops.next->stages[lh_new_hops_culprit(&hops, (uint32_t)hop)].name;
     char reason[LH_ERROR_MESSAGE_BYTES];
     lh_new_hops_describe(&hops, (uint32_t)hop, reason, sizeof reason);
-    int64_t pause_us = lh_link_avoidance_pass_over(&fleet->avoidance, worker, reason, now_us);
+    int64_t pause_us = lh_passed_list_add(&fleet->avoidance.passed, worker, reason, now_us);
     lh_log(LH_LOG_WARN, "fleet", "a worker is not used worker=%s for_s=%lld reason=\"%s\"", worker,
            (long long)(pause_us / 1000000), reason);
     lh_handover_fail(&fleet->handover, "one of its hops does not carry steps", now_us);
@@ -542,6 +513,9 @@ static void hand_over(lh_fleet *fleet, int64_t now_us) {
     const lh_handover_view view = view_of(fleet);
     const uint32_t epoch = lh_epoch_counter_next(&fleet->epochs, now_us);
     check_trials(fleet, &view, now_us);
+    if (lh_team_avoidance_pass_over_prepared(&fleet->teams, &fleet->handover, &view,
+                                             fleet->registry, now_us))
+        lh_handover_fail(&fleet->handover, "one of its teams does not form", now_us);
     check_preparations(fleet, &view, now_us);
     lh_handover_decision decision = lh_handover_review(&fleet->handover, &view, epoch, now_us);
     const lh_chain *next = lh_handover_successor(&fleet->handover);
@@ -608,7 +582,8 @@ static void check_readiness(lh_fleet *fleet, int64_t now_us) {
     fleet->told_problem[0] = fleet->told_failure[0] = 0;
     lh_chain_note_ready(&fleet->chain, now_us);
     for (uint32_t i = 0; i < fleet->chain.stage_count; i++)
-        lh_link_avoidance_forget(&fleet->avoidance, fleet->chain.stages[i].name);
+        lh_passed_list_forget(&fleet->avoidance.passed, fleet->chain.stages[i].name);
+    lh_team_avoidance_note_formed(&fleet->teams, &fleet->chain);
     lh_log(LH_LOG_INFO, "fleet", "chain is ready chain=%s epoch=%u stages=%u after_ms=%lld",
            fleet->chain.name, fleet->chain.epoch, fleet->chain.stage_count,
            (long long)((now_us - fleet->chain.formed_us) / 1000));
@@ -616,9 +591,9 @@ static void check_readiness(lh_fleet *fleet, int64_t now_us) {
 
 static bool plan_without(lh_fleet *fleet, uint32_t stage, const char *reason, int64_t now_us) {
     const lh_chain_stage end = fleet->chain.stages[stage];
-    int64_t pause_us = lh_link_avoidance_pass_over(&fleet->avoidance, end.name, reason, now_us);
+    int64_t pause_us = lh_passed_list_add(&fleet->avoidance.passed, end.name, reason, now_us);
     if (!plan(fleet, now_us)) {
-        lh_link_avoidance_forget(&fleet->avoidance, end.name);
+        lh_passed_list_forget(&fleet->avoidance.passed, end.name);
         return false;
     }
     lh_log(LH_LOG_WARN, "fleet",
@@ -641,12 +616,29 @@ static void avoid_overdue_hop(lh_fleet *fleet, int64_t now_us) {
     memcpy(fleet->reason, reason, sizeof reason);
 }
 
+/* Without all teams that have not formed by now; where there is no such plan, it waits for them. */
+static void avoid_unformed_teams(lh_fleet *fleet, int64_t now_us) {
+    if (!lh_team_avoidance_has_overdue(&fleet->teams, &fleet->chain, fleet->registry, now_us))
+        return;
+    const lh_chain before = fleet->chain;
+    char reason[LH_ERROR_MESSAGE_BYTES];
+    memcpy(reason, fleet->reason, sizeof reason);
+    lh_team_avoidance_pass_over(&fleet->teams, &before, fleet->registry, now_us);
+    if (plan(fleet, now_us)) {
+        lh_team_avoidance_tell(&fleet->teams, &before, fleet->registry, now_us);
+        return;
+    }
+    lh_team_avoidance_readmit(&fleet->teams, &before, fleet->registry, now_us);
+    memcpy(fleet->reason, reason, sizeof reason);
+}
+
 void lh_fleet_tick(lh_fleet *fleet, int64_t now_us) {
     lh_failure_detector_absence(&fleet->detector, fleet->registry, now_us);
     lh_failure_detector_refused(&fleet->detector, &fleet->chain, fleet->registry,
                                 fleet->options.origin.relays, now_us);
     expire(fleet, now_us);
     look_after_relays(fleet, now_us);
+    lh_team_avoidance_mark(&fleet->teams, fleet->registry, now_us);
     if (fleet->chain.state != LH_CHAIN_NONE) {
         check_members(fleet, now_us);
         check_relays(fleet, now_us);
@@ -667,6 +659,8 @@ void lh_fleet_tick(lh_fleet *fleet, int64_t now_us) {
         check_readiness(fleet, now_us);
     if (fleet->chain.state == LH_CHAIN_FORMING && fleet->pending == CHANGE_NOTHING)
         avoid_overdue_hop(fleet, now_us);
+    if (fleet->chain.state == LH_CHAIN_FORMING && fleet->pending == CHANGE_NOTHING)
+        avoid_unformed_teams(fleet, now_us);
     assert(fleet->pending == CHANGE_NOTHING || fleet->chain.state == LH_CHAIN_FORMING);
     lh_failure_detector_note_tick(&fleet->detector, now_us, lh_fleet_deadline_us(fleet));
 }
@@ -689,7 +683,8 @@ static void note_change(lh_fleet *fleet, const lh_worker_report *report, lh_regi
     if (change == LH_REGISTRY_RENEWED)
         return;
     fleet->changed_us = now_us;
-    lh_link_avoidance_forget(&fleet->avoidance, report->name); /* it is not what it was */
+    lh_passed_list_forget(&fleet->avoidance.passed, report->name); /* it is not what it was */
+    lh_passed_list_forget(&fleet->teams.passed, report->name);
     /* What could not be planned without it perhaps can now. */
     if (fleet->chain.state == LH_CHAIN_NONE)
         fleet->form_not_before_us = now_us;

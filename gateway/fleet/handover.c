@@ -15,6 +15,8 @@
 #define PAUSE_DELAYS 6
 /* The pause grows up to this many times its first length. */
 #define PAUSE_GROWTH_MAX 16
+/* A split into stages rounds to whole layers. */
+#define NO_WORSE 0.95
 /* A worker that fails says so sooner: it has a few seconds to connect, and a few for the step. */
 #define TRIAL_PATIENCE_US 15000000
 
@@ -132,6 +134,24 @@ const lh_worker *lh_handover_failed(const lh_handover *handover, const lh_handov
         if (says(handover, member, stage, LH_WORKER_FAILED))
             return member;
     return NULL;
+}
+
+bool lh_handover_awaits_team(const lh_handover *handover, const lh_handover_view *view,
+                             uint32_t stage) {
+    const lh_worker *member;
+    bool awaits = false;
+    assert(handover->cause != LH_HANDOVER_NONE && stage < handover->chain.stage_count);
+    if (!must_prepare(handover, view->chain, stage))
+        return false;
+    for (uint32_t k = 0; lh_chain_member(&handover->chain, view->registry, stage, k, &member);
+         k++) {
+        const bool is_joining =
+            says(handover, member, stage, LH_WORKER_LOADING) && member->report.prepared.is_joining;
+        if (!is_joining && !says(handover, member, stage, LH_WORKER_READY))
+            return false;
+        awaits |= is_joining;
+    }
+    return awaits;
 }
 
 /* Whether it could still take over. */
@@ -286,7 +306,7 @@ static lh_handover_decision plan_without_leavers(lh_handover *handover,
         lh_log(LH_LOG_WARN, "fleet",
                "a worker is to leave and nobody can take over chain=%s reason=\"%s\"",
                view->chain->name, error.message);
-    const lh_passed_over *passed = lh_link_avoidance_any(view->avoidance, now_us);
+    const lh_passed_over *passed = lh_passed_list_any(&view->avoidance->passed, now_us);
     snprintf(handover->problem, sizeof handover->problem, "nobody can take over: %.120s%s%.150s",
              error.message, passed ? "; " : "", passed ? passed->reason : "");
     if (view->sequences == 0)
@@ -313,13 +333,22 @@ static bool find_stable(const lh_handover *handover, const lh_handover_view *vie
     return members == wanted;
 }
 
-/* A plan of these workers, who are teams then, that is worth a change. */
+/* Whether a team that did not form some time ago is among them again. */
+static bool has_probation(const lh_candidates *candidates) {
+    for (uint32_t i = 0; i < candidates->count; i++)
+        if (candidates->teams[i].follower_count > 0 && candidates->workers[i]->is_on_probation)
+            return true;
+    return false;
+}
+
+/* A plan of these workers, who are teams then, that is worth a change. A team that is planned but
+ * for its not having formed need not be better than what stands in for it. */
 static bool find_better(const lh_fleet_options *options, const lh_handover_view *view,
                         lh_candidates *stable, int64_t now_us, lh_plan *plan) {
     if (options->has_aim)
         return lh_live_planner_proposes(view->planner, view->chain, stable, now_us, plan);
-    return lh_draft_gain(options, view->planner, view->chain, stable, plan) >=
-           LH_HANDOVER_WORTHWHILE;
+    const double gain = lh_draft_gain(options, view->planner, view->chain, stable, plan);
+    return gain >= (has_probation(stable) ? NO_WORSE : LH_HANDOVER_WORTHWHILE);
 }
 
 static void plan_for_the_better(lh_handover *handover, const lh_handover_view *view, uint32_t epoch,

@@ -111,6 +111,10 @@ int lh_handover_failed_hop(const lh_handover *handover, const lh_handover_view *
  * none does. */
 const lh_worker *lh_handover_failed(const lh_handover *handover, const lh_handover_view *view,
                                     uint32_t stage);
+/* Whether all that a stage of the successor, which there is, lacks is that the members that prepare
+ * it meet, as lh_chain_awaits_team. */
+bool lh_handover_awaits_team(const lh_handover *handover, const lh_handover_view *view,
+                             uint32_t stage);
 
 /* The successor has taken over under this epoch. by_choice: _review said so; else the chain before
  * had broken. */

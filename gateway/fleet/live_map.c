@@ -106,10 +106,11 @@ static void note_cached(const lh_fleet_options *options, const lh_worker_report 
 
 /* Which process it is, what that has loaded and on its disk, and whether others may compute with
  * it. */
-static void note_process(const lh_fleet_options *options, const lh_worker_report *report,
+static void note_process(const lh_fleet_options *options, const lh_worker *worker,
                          lh_live_map *live, uint32_t machine) {
+    const lh_worker_report *report = &worker->report;
     live->instances[machine] = report->instance;
-    live->machines[machine].can_join = report->member_address[0];
+    live->machines[machine].can_join = report->member_address[0] && !worker->is_alone;
     note_cached(options, report, &live->machines[machine].cached);
     if (report->loaded.present && report->loaded.last_layer <= options->model->layers &&
         strcmp(report->loaded.model, options->model_digest) == 0)
@@ -123,8 +124,9 @@ static bool is_of_team(const lh_stage_speeds *speeds, const lh_worker_report *re
 }
 
 /* Without a speed, where that is known of a team alone: estimate_alone. */
-static lh_status add_measured(const lh_fleet_options *options, const lh_worker_report *report,
+static lh_status add_measured(const lh_fleet_options *options, const lh_worker *worker,
                               const lh_stage_speeds *speeds, lh_live_map *live, lh_error *error) {
+    const lh_worker_report *report = &worker->report;
     lh_stage_speed speed;
     lh_map_machine *machine;
     bool is_known = lh_stage_speeds_find(speeds, report, &speed);
@@ -138,7 +140,7 @@ static lh_status add_measured(const lh_fleet_options *options, const lh_worker_r
     machine->kv_bytes = report->kv_bytes;
     if (is_known)
         set_speed(machine, &speed);
-    note_process(options, report, live, live->map.machine_count - 1);
+    note_process(options, worker, live, live->map.machine_count - 1);
     return LH_OK;
 }
 
@@ -240,7 +242,7 @@ lh_status lh_live_map_add(const lh_fleet_options *options, const lh_candidates *
                           const lh_stage_speeds *speeds, lh_live_map *live, lh_error *error) {
     lh_status status = LH_OK;
     for (uint32_t i = 0; i < candidates->count && status == LH_OK; i++)
-        status = add_measured(options, &candidates->workers[i]->report, speeds, live, error);
+        status = add_measured(options, candidates->workers[i], speeds, live, error);
     add_links(options, live);
     estimate_others(candidates, speeds, live);
     return status;
@@ -304,10 +306,10 @@ static lh_status add_offers(const lh_fleet_options *options, const lh_candidates
     lh_status status = LH_OK;
     lh_candidates_offer(candidates, options->model, offers);
     for (uint32_t i = 0; i < candidates->count && status == LH_OK; i++) {
-        const lh_worker_report *report = &candidates->workers[i]->report;
-        status = add_offer(&offers[i], relay_of(options, report), live, error);
+        const lh_worker *worker = candidates->workers[i];
+        status = add_offer(&offers[i], relay_of(options, &worker->report), live, error);
         if (status == LH_OK)
-            note_process(options, report, live, i);
+            note_process(options, worker, live, i);
     }
     add_links(options, live);
     return status;
@@ -421,8 +423,9 @@ static bool differ(double a, double b) {
 static bool machine_differs(const lh_map_machine *machine, const lh_map_machine *before) {
     bool differs =
         strcmp(machine->name, before->name) != 0 || machine->memory_bytes != before->memory_bytes ||
-        machine->kv_bytes != before->kv_bytes || machine->point_count != before->point_count ||
-        machine->held.first != before->held.first || machine->held.last != before->held.last;
+        machine->kv_bytes != before->kv_bytes || machine->can_join != before->can_join ||
+        machine->point_count != before->point_count || machine->held.first != before->held.first ||
+        machine->held.last != before->held.last;
     for (uint32_t i = 0; i < machine->point_count && !differs; i++)
         differs = machine->points[i].rows != before->points[i].rows ||
                   differ(machine->points[i].us, before->points[i].us);

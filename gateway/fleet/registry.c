@@ -183,6 +183,15 @@ void lh_registry_cut_off(lh_registry *registry, const char *name, bool is_cut_of
         registry->workers[index].is_cut_off = is_cut_off;
 }
 
+void lh_registry_note_teaming(lh_registry *registry, const char *name, bool is_alone,
+                              bool is_on_probation) {
+    int index = find(registry, name);
+    if (index < 0)
+        return;
+    registry->workers[index].is_alone = is_alone;
+    registry->workers[index].is_on_probation = is_on_probation;
+}
+
 bool lh_registry_readmit(lh_registry *registry, int64_t now_us) {
     bool was_any = false;
     for (uint32_t i = 0; i < registry->count; i++) {

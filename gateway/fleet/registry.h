@@ -16,6 +16,8 @@ typedef struct lh_worker {
     int64_t joined_us, renewed_us, lease_until_us;
     int64_t excluded_until_us; /* it failed to load its stage: not planned before then */
     bool is_cut_off;           /* other sites do not reach it, and no relay does */
+    bool is_alone;             /* a team of it did not form: it is planned in none */
+    bool is_on_probation;      /* that is some time ago: it is to be tried again */
 } lh_worker;
 
 typedef struct lh_registry lh_registry;
@@ -50,6 +52,8 @@ void lh_registry_extend(lh_registry *registry, int64_t by_us);
 void lh_registry_exclude(lh_registry *registry, const char *name, int64_t until_us);
 /* Whether a worker is reached; true: it is as if it was there, and nobody could send to it. */
 void lh_registry_cut_off(lh_registry *registry, const char *name, bool is_cut_off);
+void lh_registry_note_teaming(lh_registry *registry, const char *name, bool is_alone,
+                              bool is_on_probation);
 /* Nobody is excluded any more. False: nobody was. */
 bool lh_registry_readmit(lh_registry *registry, int64_t now_us);
 

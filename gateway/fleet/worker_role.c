@@ -21,7 +21,8 @@ static int seconds_until(int64_t time_us, int64_t now_us) {
 static bool explain_bar(const lh_fleet_options *options, const lh_handover_view *view,
                         const lh_worker *worker, int64_t now_us, char *reason) {
     const lh_worker_report *report = &worker->report;
-    const lh_passed_over *passed = lh_link_avoidance_find(view->avoidance, report->name, now_us);
+    const lh_passed_over *passed =
+        lh_passed_list_find(&view->avoidance->passed, report->name, now_us);
     if (report->leaving)
         snprintf(reason, LH_ERROR_MESSAGE_BYTES, "it leaves");
     else if (worker->is_cut_off)

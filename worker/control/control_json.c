@@ -61,23 +61,24 @@ static json_t *render_assignment(const lh_worker_report *report) {
     if (report->assignment.state == LH_WORKER_IDLE)
         return json_null();
     return json_pack(
-        "{s:I,s:s,s:I,s:I,s:b,s:o}", "generation", integer(report->assignment.generation), "state",
-        lh_worker_stage_state_name(report->assignment.state), "done_bytes",
+        "{s:I,s:s,s:I,s:I,s:b,s:b,s:o}", "generation", integer(report->assignment.generation),
+        "state", lh_worker_stage_state_name(report->assignment.state), "done_bytes",
         integer(report->assignment.done_bytes), "total_bytes",
-        integer(report->assignment.total_bytes), "final", (int)report->assignment.is_final, "error",
-        render_text(report->assignment.error));
+        integer(report->assignment.total_bytes), "joining", (int)report->assignment.is_joining,
+        "final", (int)report->assignment.is_final, "error", render_text(report->assignment.error));
 }
 
 static json_t *render_prepared(const lh_worker_report *report) {
     if (report->prepared.state == LH_WORKER_IDLE)
         return json_null();
     const uint32_t team = report->prepared.team_epoch;
-    return json_pack("{s:I,s:I,s:b,s:s,s:I,s:I,s:b,s:o,s:o*}", "first_layer",
+    return json_pack("{s:I,s:I,s:b,s:s,s:I,s:I,s:b,s:b,s:o,s:o*}", "first_layer",
                      (json_int_t)report->prepared.first_layer, "last_layer",
                      (json_int_t)report->prepared.last_layer, "hold", (int)report->prepared.holds,
                      "state", lh_worker_stage_state_name(report->prepared.state), "done_bytes",
                      integer(report->prepared.done_bytes), "total_bytes",
-                     integer(report->prepared.total_bytes), "final", (int)report->prepared.is_final,
+                     integer(report->prepared.total_bytes), "joining",
+                     (int)report->prepared.is_joining, "final", (int)report->prepared.is_final,
                      "error", render_text(report->prepared.error), "team_epoch",
                      team ? json_integer(team) : NULL);
 }

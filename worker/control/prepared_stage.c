@@ -204,6 +204,7 @@ void lh_prepared_stage_report(const lh_prepared_stage *prepared, lh_worker_repor
     } else {
         report->prepared.state = lh_stage_job_progress(prepared->job, &report->prepared.done_bytes,
                                                        &report->prepared.total_bytes);
+        report->prepared.is_joining = lh_stage_job_is_joining(prepared->job);
     }
 }
 

@@ -482,6 +482,7 @@ static void report_assignment(const lh_reconciler *reconciler, lh_worker_report 
     } else if (reconciler->state == BUILDING) {
         report->assignment.state = lh_stage_job_progress(
             reconciler->job, &report->assignment.done_bytes, &report->assignment.total_bytes);
+        report->assignment.is_joining = lh_stage_job_is_joining(reconciler->job);
     } else {
         report->assignment.state = LH_WORKER_LOADING;
     }

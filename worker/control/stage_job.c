@@ -52,7 +52,7 @@ struct lh_stage_job {
     void (*on_done)(void *context, const lh_error *failure);
     void *context;
     _Atomic bool cancelled;
-    atomic_bool loading;
+    atomic_bool loading, joining;
     _Atomic uint64_t done_bytes, total_bytes;
     bool is_done;
     pthread_mutex_t mutex; /* guards what follows */
@@ -180,7 +180,9 @@ static lh_status join_team(lh_stage_job *job, lh_error *error) {
         return status;
     lh_log(LH_LOG_INFO, "assignment", "joins a team first=%s own=%u members=%u epoch=%u",
            team->names[0], team->own, team->members, team->epoch);
+    atomic_store(&job->joining, true);
     status = lh_team_form(&options, job->built.stage, &job->built.team, error);
+    atomic_store(&job->joining, false);
     if (status == LH_OK)
         note_joined(job, job->built.team);
     return status;
@@ -414,4 +416,8 @@ lh_worker_stage_state lh_stage_job_progress(const lh_stage_job *job, uint64_t *d
     *done_bytes = atomic_load(&job->done_bytes);
     *total_bytes = atomic_load(&job->total_bytes);
     return atomic_load(&job->loading) ? LH_WORKER_LOADING : LH_WORKER_FETCHING;
+}
+
+bool lh_stage_job_is_joining(const lh_stage_job *job) {
+    return atomic_load(&job->joining);
 }

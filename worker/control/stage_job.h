@@ -71,3 +71,5 @@ void lh_stage_job_cancel(lh_stage_job *job);
 /* LH_WORKER_FETCHING or LH_WORKER_LOADING, and how far it is with that. */
 lh_worker_stage_state lh_stage_job_progress(const lh_stage_job *job, uint64_t *done_bytes,
                                             uint64_t *total_bytes);
+/* Whether it has built its stage and waits for the others of its team. */
+bool lh_stage_job_is_joining(const lh_stage_job *job);

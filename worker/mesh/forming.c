@@ -6,6 +6,7 @@
 #include "common/base/log.h"
 #include "common/base/log_limit.h"
 #include "common/base/random_id.h"
+#include "common/net/connection_places.h"
 #include "common/net/route.h"
 #include "common/net/socket_options.h"
 #include "worker/compute/stage/gather.h"
@@ -19,15 +20,29 @@
 #include <unistd.h>
 
 enum {
-    STRANGERS_MAX = 16,     /* accepted, and not yet known to be members */
-    HANDSHAKE_US = 5000000, /* of one attempt, which takes a millisecond where nobody is busy */
+    STRANGERS_MAX = 64, /* accepted, and not yet known to be members */
+    /* The strangers that are accepted before those who have come are looked at again: so few that a
+     * member which has come among them still has its place then. */
+    ACCEPTED_AT_ONCE = STRANGERS_MAX / 2,
+    /* Of an attempt to a member, which may still build its stage. Where nobody is busy it takes a
+     * millisecond. */
+    HANDSHAKE_US = 5000000,
+    /* Of a stranger. A member has said its hello when it is accepted. */
+    STRANGER_US = 3000000,
+    /* Until a connection opens. A SYN that found the other's queue full is sent again after a
+     * second, and then later and later; another attempt is sooner. */
+    CONNECT_US = 1000000,
     RETRY_US = 20000, /* until a member is looked for again: what a start waits for it at most */
 };
 
-/* One connection that may become a member's. */
+/* One to each member, and strangers: one more than have places, until another has left its own. */
+enum { ATTEMPTS_MAX = LH_MEMBERS_MAX + STRANGERS_MAX + 1 };
+
+/* One connection that may become a member's. The place comes first: the places name it by this. */
 typedef struct attempt {
-    int descriptor; /* -1: none */
-    bool is_open;   /* connect(2) has ended */
+    lh_connection_place place; /* a stranger's */
+    int descriptor;            /* -1: none */
+    bool is_open;              /* connect(2) has ended */
     int64_t deadline_us;
     lh_mesh_handshake handshake;
     char peer[LH_ADDRESS_TEXT_BYTES];
@@ -39,13 +54,14 @@ typedef struct forming {
     uint32_t missing;
     int64_t now_us, deadline_us;
     /* first those to the members before this one, each in its place; then those of strangers */
-    attempt attempts[LH_MEMBERS_MAX + STRANGERS_MAX];
+    attempt attempts[ATTEMPTS_MAX];
     lh_route_targets targets[LH_MEMBERS_MAX];
     uint32_t target[LH_MEMBERS_MAX];  /* the next to be tried */
     int64_t retry_us[LH_MEMBERS_MAX]; /* when */
     /* since when no connection to it opens; 0: one has, or none was tried yet */
     int64_t unreached_us[LH_MEMBERS_MAX];
     lh_error last; /* why an attempt failed */
+    lh_connection_places places;
     lh_log_limit refusals;
 } forming;
 
@@ -56,10 +72,23 @@ static void make_nonce(uint8_t nonce[LH_MESH_NONCE_BYTES]) {
     }
 }
 
-static void drop(attempt *a) {
-    if (a->descriptor >= 0)
-        close(a->descriptor);
+static bool is_stranger(const forming *f, const attempt *a) {
+    return a >= f->attempts + LH_MEMBERS_MAX;
+}
+
+/* It leaves its place among the attempts. Returns the socket; -1: it had none. */
+static int release(forming *f, attempt *a) {
+    const int descriptor = a->descriptor;
+    if (descriptor >= 0 && is_stranger(f, a))
+        lh_connection_places_remove(&f->places, &a->place);
     a->descriptor = -1;
+    return descriptor;
+}
+
+static void drop(forming *f, attempt *a) {
+    const int descriptor = release(f, a);
+    if (descriptor >= 0)
+        close(descriptor);
 }
 
 /* ---- Begin ---- */
@@ -103,38 +132,8 @@ static lh_status try_member(forming *f, uint32_t member, lh_error *error) {
         return LH_OK;
     }
     make_nonce(nonce);
-    a->deadline_us = f->now_us + HANDSHAKE_US;
+    a->deadline_us = f->now_us + CONNECT_US;
     return lh_mesh_handshake_connect(&a->handshake, f->options->identity, member, nonce, error);
-}
-
-static attempt *free_place(forming *f) {
-    for (uint32_t i = 0; i < STRANGERS_MAX; i++)
-        if (f->attempts[LH_MEMBERS_MAX + i].descriptor < 0)
-            return &f->attempts[LH_MEMBERS_MAX + i];
-    return NULL;
-}
-
-static bool passes(int code) {
-    return code == EAGAIN || code == EWOULDBLOCK || code == EINTR || code == ECONNABORTED;
-}
-
-static lh_status accept_stranger(forming *f, lh_error *error) {
-    struct sockaddr_storage from = {0};
-    socklen_t length = sizeof from;
-    uint8_t nonce[LH_MESH_NONCE_BYTES];
-    attempt *a = free_place(f);
-    int descriptor = accept4(f->options->listener, (struct sockaddr *)&from, &length,
-                             SOCK_NONBLOCK | SOCK_CLOEXEC);
-    assert(a);
-    if (descriptor < 0)
-        return passes(errno) ? LH_OK
-                             : lh_fail(error, LH_ERR_IO, "mesh: accept: %s", strerror(errno));
-    make_nonce(nonce);
-    *a = (attempt){
-        .descriptor = descriptor, .is_open = true, .deadline_us = f->now_us + HANDSHAKE_US};
-    lh_address_render((const struct sockaddr *)&from, a->peer);
-    lh_mesh_handshake_accept(&a->handshake, f->options->identity, nonce);
-    return LH_OK;
 }
 
 /* ---- Ends ---- */
@@ -147,7 +146,7 @@ static void fail(forming *f, attempt *a, const char *why) {
         lh_log(LH_LOG_WARN, "mesh",
                "a connection is refused chain=%s epoch=%u from=%s reason=\"%s\" left_out=%llu",
                f->options->identity->chain, f->options->identity->epoch, a->peer, why, left_out);
-    drop(a);
+    drop(f, a);
 }
 
 /* Both sides have proved who they are. */
@@ -161,8 +160,9 @@ static void join(forming *f, attempt *a) {
         fail(f, a, error.message);
     } else {
         lh_socket_set_unsent_max(a->descriptor, INT32_MAX); /* nothing here is to overtake */
-        f->descriptors[peer] = a->descriptor;
-        a->descriptor = -1;
+        if (is_stranger(f, a))
+            lh_connection_places_prove(&f->places, &a->place);
+        f->descriptors[peer] = release(f, a);
         f->missing--;
     }
 }
@@ -202,6 +202,7 @@ static bool receive_some(forming *f, attempt *a) {
             fail(f, a, error.message);
             return false;
         }
+        a->place.is_active = true; /* it has said a whole hello of this mesh */
     }
     return true;
 }
@@ -212,6 +213,7 @@ static bool connects(forming *f, attempt *a) {
     if (getsockopt(a->descriptor, SOL_SOCKET, SO_ERROR, &code, &length) != 0)
         code = errno;
     a->is_open = code == 0;
+    a->deadline_us = f->now_us + HANDSHAKE_US;
     if (code != 0)
         fail(f, a, strerror(code));
     else
@@ -225,6 +227,51 @@ static void go_on(forming *f, attempt *a) {
     if (send_some(f, a) && receive_some(f, a) && send_some(f, a) && a->handshake.is_done &&
         a->handshake.out_sent == a->handshake.out_length)
         join(f, a);
+}
+
+/* ---- Strangers ---- */
+
+/* More than there are places for: who has come needs one before another one has to go. */
+static attempt *free_place(forming *f) {
+    for (uint32_t i = 0; i <= STRANGERS_MAX; i++)
+        if (f->attempts[LH_MEMBERS_MAX + i].descriptor < 0)
+            return &f->attempts[LH_MEMBERS_MAX + i];
+    assert(!"there is a place more than strangers");
+    return NULL;
+}
+
+static void take_stranger(forming *f, int descriptor, const struct sockaddr *from) {
+    uint8_t nonce[LH_MESH_NONCE_BYTES];
+    attempt *a = free_place(f);
+    make_nonce(nonce);
+    *a = (attempt){
+        .descriptor = descriptor, .is_open = true, .deadline_us = f->now_us + STRANGER_US};
+    lh_address_render(from, a->peer);
+    lh_mesh_handshake_accept(&a->handshake, f->options->identity, nonce);
+    lh_connection_places_add(&f->places, &a->place, lh_address_key(from));
+    go_on(f, a); /* what it has said already counts, when one has to go */
+    lh_connection_place *surplus =
+        a->descriptor >= 0 ? lh_connection_places_surplus(&f->places, &a->place) : NULL;
+    if (surplus)
+        fail(f, (attempt *)surplus, "another connection has got its place");
+}
+
+static bool passes(int code) {
+    return code == EAGAIN || code == EWOULDBLOCK || code == EINTR || code == ECONNABORTED;
+}
+
+static lh_status accept_strangers(forming *f, lh_error *error) {
+    for (uint32_t i = 0; i < ACCEPTED_AT_ONCE; i++) {
+        struct sockaddr_storage from = {0};
+        socklen_t length = sizeof from;
+        int descriptor = accept4(f->options->listener, (struct sockaddr *)&from, &length,
+                                 SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (descriptor < 0)
+            return passes(errno) ? LH_OK
+                                 : lh_fail(error, LH_ERR_IO, "mesh: accept: %s", strerror(errno));
+        take_stranger(f, descriptor, (const struct sockaddr *)&from);
+    }
+    return LH_OK;
 }
 
 /* ---- The loop ---- */
@@ -253,10 +300,10 @@ static lh_status try_members(forming *f, int64_t *next_us, lh_error *error) {
 }
 
 static void end_overdue(forming *f, int64_t *next_us) {
-    for (uint32_t i = 0; i < LH_MEMBERS_MAX + STRANGERS_MAX; i++) {
+    for (uint32_t i = 0; i < ATTEMPTS_MAX; i++) {
         attempt *a = &f->attempts[i];
         if (a->descriptor >= 0 && a->deadline_us <= f->now_us)
-            fail(f, a, "no word within five seconds");
+            fail(f, a, a->is_open ? "no word in time" : "no connection within a second");
         else if (a->descriptor >= 0)
             *next_us = lh_min_i64(*next_us, a->deadline_us);
     }
@@ -281,11 +328,11 @@ static void lose_joined(forming *f, const struct pollfd polled[LH_MEMBERS_MAX]) 
 }
 
 static lh_status wait_and_go_on(forming *f, int64_t next_us, lh_error *error) {
-    struct pollfd polled[2 * LH_MEMBERS_MAX + STRANGERS_MAX + 1];
-    attempt *of[2 * LH_MEMBERS_MAX + STRANGERS_MAX];
+    struct pollfd polled[LH_MEMBERS_MAX + ATTEMPTS_MAX + 1];
+    attempt *of[LH_MEMBERS_MAX + ATTEMPTS_MAX];
     nfds_t count = LH_MEMBERS_MAX, attempts;
     watch_joined(f, polled);
-    for (uint32_t i = 0; i < LH_MEMBERS_MAX + STRANGERS_MAX; i++) {
+    for (uint32_t i = 0; i < ATTEMPTS_MAX; i++) {
         attempt *a = &f->attempts[i];
         if (a->descriptor < 0)
             continue;
@@ -293,7 +340,7 @@ static lh_status wait_and_go_on(forming *f, int64_t next_us, lh_error *error) {
         polled[count++] = (struct pollfd){.fd = a->descriptor, .events = events_of(a)};
     }
     attempts = count;
-    if (f->options->listener >= 0 && free_place(f))
+    if (f->options->listener >= 0)
         polled[count++] = (struct pollfd){.fd = f->options->listener, .events = POLLIN};
     int64_t wait_us = lh_max_i64(next_us - f->now_us, 0);
     if (poll(polled, count, (int)((wait_us + 999) / 1000)) < 0 && errno != EINTR)
@@ -303,7 +350,7 @@ static lh_status wait_and_go_on(forming *f, int64_t next_us, lh_error *error) {
     for (nfds_t i = LH_MEMBERS_MAX; i < attempts; i++)
         if (polled[i].revents)
             go_on(f, of[i]);
-    return count > attempts && polled[attempts].revents ? accept_stranger(f, error) : LH_OK;
+    return count > attempts && polled[attempts].revents ? accept_strangers(f, error) : LH_OK;
 }
 
 static lh_status fail_late(const forming *f, lh_error *error) {
@@ -366,15 +413,16 @@ lh_status lh_mesh_form_connections(const lh_mesh_forming_options *options, int *
                  .missing = identity->members - 1,
                  .now_us = now_us,
                  .deadline_us = now_us + options->forming_ms * 1000};
+    lh_connection_places_init(&f.places, STRANGERS_MAX, LH_MEMBERS_MAX);
     for (uint32_t i = 0; i < identity->members; i++)
         descriptors[i] = -1;
-    for (uint32_t i = 0; i < LH_MEMBERS_MAX + STRANGERS_MAX; i++)
+    for (uint32_t i = 0; i < ATTEMPTS_MAX; i++)
         f.attempts[i].descriptor = -1;
     lh_status status = resolve_members(&f, error);
     if (status == LH_OK)
         status = run(&f, error);
-    for (uint32_t i = 0; i < LH_MEMBERS_MAX + STRANGERS_MAX; i++)
-        drop(&f.attempts[i]);
+    for (uint32_t i = 0; i < ATTEMPTS_MAX; i++)
+        drop(&f, &f.attempts[i]);
     for (uint32_t i = 0; i < identity->members && status != LH_OK; i++) {
         if (descriptors[i] >= 0)
             close(descriptors[i]);

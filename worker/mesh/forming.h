@@ -3,8 +3,10 @@
  * finds nobody yet tries again, and who has come and gone again before all were there is waited for
  * anew.
  *
- * What a stranger can do: hold one of sixteen places for five seconds, and so delay a mesh; cause a
- * line of the log every two seconds. Thread: any; it blocks. */
+ * What a stranger can do: hold one of 64 places for three seconds, which a newcomer gets sooner
+ * where all are taken (common/net/connection_places.h), so that a member that has said its hello
+ * does not wait for those who say nothing; and cause a line of the log every two seconds. Thread:
+ * any; it blocks. */
 #pragma once
 
 #include "common/base/status.h"

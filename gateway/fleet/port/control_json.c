@@ -69,6 +69,8 @@ static void read_assignment(const lh_json_reader *r, lh_worker_report *report) {
     report->assignment.generation = read_count(&inner, "generation");
     report->assignment.done_bytes = read_count(&inner, "done_bytes");
     report->assignment.total_bytes = read_count(&inner, "total_bytes");
+    report->assignment.is_joining =
+        lh_json_is_there(&inner, "joining") && lh_json_read_bool(&inner, "joining");
     if (lh_json_is_there(&inner, "final"))
         report->assignment.is_final = lh_json_read_bool(&inner, "final");
     if (!lh_json_is_present(&inner, "error") || lh_json_is_there(&inner, "error"))
@@ -89,6 +91,8 @@ static void read_prepared(const lh_json_reader *r, lh_worker_report *report) {
         report->prepared.team_epoch = read_u32(&inner, "team_epoch", 0);
     report->prepared.done_bytes = read_count(&inner, "done_bytes");
     report->prepared.total_bytes = read_count(&inner, "total_bytes");
+    report->prepared.is_joining =
+        lh_json_is_there(&inner, "joining") && lh_json_read_bool(&inner, "joining");
     if (lh_json_is_there(&inner, "final"))
         report->prepared.is_final = lh_json_read_bool(&inner, "final");
     lh_json_read_text(&inner, "error", report->prepared.error, sizeof report->prepared.error);

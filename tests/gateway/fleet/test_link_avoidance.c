@@ -9,8 +9,6 @@
 #include "tests/gateway/support/worker_reports.h"
 #include "tests/support/failing_malloc.h"
 
-#include <stdio.h>
-
 /* Workers a and b, which hold their stages under epoch 7, planned in that epoch. The hop from a to
  * b is down. */
 typedef struct bench {
@@ -118,65 +116,6 @@ static void it_is_named_every_two_seconds(void **state) {
     destroy(&b);
 }
 
-static void a_worker_is_passed_over_for_longer_each_time(void **state) {
-    (void)state;
-    bench b = create();
-    int64_t ms = 1000;
-    assert_null(lh_link_avoidance_find(&b.avoidance, "a", 0));
-    for (int64_t pause_ms = 10000; pause_ms <= 640000; pause_ms *= 2) {
-        int64_t expected_ms = pause_ms < 600000 ? pause_ms : 600000;
-        assert_int_equal(lh_link_avoidance_pass_over(&b.avoidance, "a", "no route", ms * MS),
-                         expected_ms * MS);
-        const lh_passed_over *entry =
-            lh_link_avoidance_find(&b.avoidance, "a", (ms + expected_ms - 1) * MS);
-        assert_non_null(entry);
-        assert_string_equal(entry->reason, "no route");
-        assert_int_equal(entry->until_us, (ms + expected_ms) * MS);
-        assert_null(lh_link_avoidance_find(&b.avoidance, "b", ms * MS));
-        ms += expected_ms;
-        assert_null(lh_link_avoidance_find(&b.avoidance, "a", ms * MS));
-    }
-    lh_link_avoidance_forget(&b.avoidance, "a");
-    assert_int_equal(lh_link_avoidance_pass_over(&b.avoidance, "a", "", ms * MS), 10000 * MS);
-    destroy(&b);
-}
-
-static void relenting_lets_all_in_and_forgets_nothing(void **state) {
-    (void)state;
-    bench b = create();
-    lh_link_avoidance_pass_over(&b.avoidance, "a", "", 1000 * MS);
-    lh_link_avoidance_pass_over(&b.avoidance, "b", "", 1000 * MS);
-    assert_non_null(lh_link_avoidance_find(&b.avoidance, "a", 1001 * MS));
-    assert_non_null(lh_link_avoidance_find(&b.avoidance, "b", 1001 * MS));
-    lh_link_avoidance_relent(&b.avoidance);
-    assert_null(lh_link_avoidance_find(&b.avoidance, "a", 1001 * MS));
-    assert_null(lh_link_avoidance_find(&b.avoidance, "b", 1001 * MS));
-    assert_null(lh_link_avoidance_find(&b.avoidance, "b", 0));
-    assert_null(lh_link_avoidance_any(&b.avoidance, 0));
-    assert_int_equal(lh_link_avoidance_pass_over(&b.avoidance, "b", "", 1001 * MS), 20000 * MS);
-    lh_link_avoidance_forget(&b.avoidance, "a");
-    lh_link_avoidance_forget(&b.avoidance, "nobody");
-    assert_int_equal(b.avoidance.count, 1);
-    assert_string_equal(b.avoidance.workers[0].worker, "b");
-    destroy(&b);
-}
-
-/* The one whose time is over first makes room. */
-static void a_full_list_takes_more(void **state) {
-    (void)state;
-    bench b = create();
-    char name[8];
-    for (int i = 0; i <= (int)LH_WORKERS_MAX; i++) {
-        snprintf(name, sizeof name, "w%d", i);
-        lh_link_avoidance_pass_over(&b.avoidance, name, "", (1000 + (i == 7 ? -1 : i)) * MS);
-    }
-    assert_int_equal(b.avoidance.count, LH_WORKERS_MAX);
-    assert_null(lh_link_avoidance_find(&b.avoidance, "w7", 2000 * MS));
-    assert_non_null(lh_link_avoidance_find(&b.avoidance, "w0", 2000 * MS));
-    assert_non_null(lh_link_avoidance_find(&b.avoidance, name, 2000 * MS));
-    destroy(&b);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_new_hop_has_five_seconds),
@@ -184,9 +123,6 @@ int main(void) {
         cmocka_unit_test(the_gateways_own_hop_has_no_near_end),
         cmocka_unit_test(waiting_counts_from_when_the_hop_is_all_that_is_awaited),
         cmocka_unit_test(it_is_named_every_two_seconds),
-        cmocka_unit_test(a_worker_is_passed_over_for_longer_each_time),
-        cmocka_unit_test(relenting_lets_all_in_and_forgets_nothing),
-        cmocka_unit_test(a_full_list_takes_more),
     };
     return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }

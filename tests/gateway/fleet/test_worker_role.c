@@ -98,7 +98,7 @@ static void what_bars_a_spare_is_said_first(void **state) {
     (void)state;
     bench b;
     create(&b);
-    lh_link_avoidance_pass_over(&b.avoidance, "c", "worker a does not reach worker c", 6000 * MS);
+    lh_passed_list_add(&b.avoidance.passed, "c", "worker a does not reach worker c", 6000 * MS);
     assert_role(&b, "c", 6000, LH_ROLE_SPARE,
                 "worker a does not reach worker c; it is tried again in 10 s");
     snprintf(b.c.prepared.error, sizeof b.c.prepared.error, "no memory");
@@ -127,7 +127,7 @@ static void a_spare_is_told_what_would_make_it_used(void **state) {
     assert_role(&b, "c", 15000, LH_ROLE_SPARE,
                 "with it the chain would be 0.50 times as fast, and changes from 1.25 times on; it "
                 "stands in when a worker of the chain goes");
-    lh_link_avoidance_pass_over(&b.avoidance, "a", "", 15000 * MS);
+    lh_passed_list_add(&b.avoidance.passed, "a", "", 15000 * MS);
     assert_role(&b, "c", 15000, LH_ROLE_SPARE, "it stands in when a worker of the chain goes");
     destroy(&b);
 }

@@ -180,6 +180,53 @@ static void strangers_are_refused(void **state) {
     mesh_group_end(&group);
 }
 
+/* What a member says first, as somebody repeats it who has heard it and lacks the secret. */
+static void say_hello(const mesh_group *group, int descriptor) {
+    static const uint8_t nonce[LH_MESH_NONCE_BYTES] = {7};
+    lh_mesh_handshake handshake;
+    assert_int_equal(
+        lh_mesh_handshake_connect(&handshake, &group->members[1].options.identity, 0, nonce, NULL),
+        LH_OK);
+    assert_true(send(descriptor, handshake.out, handshake.out_length, 0) ==
+                (ssize_t)handshake.out_length);
+}
+
+/* Many more than there are places, all there before the members. */
+static void form_among_crowd(void (*say)(const mesh_group *group, int descriptor)) {
+    enum { CROWD = 400 };
+    mesh_group group;
+    int crowd[CROWD];
+    mesh_group_begin(&group, 3);
+    for (int i = 0; i < CROWD; i++) {
+        crowd[i] = stranger_to(&group, 0);
+        if (say)
+            say(&group, crowd[i]);
+    }
+    log_capture_begin();
+    mesh_group_run(&group, meet);
+    char *log = log_capture_end();
+    for (uint32_t i = 0; i < 3; i++)
+        assert_int_equal(group.members[i].status, LH_OK);
+    uint32_t lines = 0;
+    for (const char *at = log; (at = strstr(at, "a connection is refused")); at++)
+        lines++;
+    assert_true(lines > 0 && lines < 40);
+    free(log);
+    for (int i = 0; i < CROWD; i++)
+        close(crowd[i]);
+    mesh_group_end(&group);
+}
+
+static void a_crowd_that_is_silent_keeps_nobody_out(void **state) {
+    (void)state;
+    form_among_crowd(NULL);
+}
+
+static void a_crowd_that_says_hello_keeps_nobody_out(void **state) {
+    (void)state;
+    form_among_crowd(say_hello);
+}
+
 static void a_second_one_with_the_same_index_is_refused(void **state) {
     (void)state;
     mesh_group group;
@@ -245,6 +292,8 @@ int main(void) {
         cmocka_unit_test(who_listens_is_awaited),
         cmocka_unit_test(a_member_with_another_secret_does_not_come),
         cmocka_unit_test(strangers_are_refused),
+        cmocka_unit_test(a_crowd_that_is_silent_keeps_nobody_out),
+        cmocka_unit_test(a_crowd_that_says_hello_keeps_nobody_out),
         cmocka_unit_test(a_second_one_with_the_same_index_is_refused),
         cmocka_unit_test(no_number_of_members_is_believed),
         cmocka_unit_test(ends_cleanly_without_memory),

@@ -1,4 +1,4 @@
-#include "common/http2/connection_places.h"
+#include "common/net/connection_places.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,33 +9,34 @@
 enum { MEMBER = 7, STRANGER = 1000 /* and on */ };
 
 /* Adds a new one; whoever has to go goes. */
-static lh_h2_place *come(lh_h2_places *places, lh_h2_place *place, uint64_t address) {
-    lh_h2_places_add(places, place, address);
-    lh_h2_place *surplus = lh_h2_places_surplus(places, place);
+static lh_connection_place *come(lh_connection_places *places, lh_connection_place *place,
+                                 uint64_t address) {
+    lh_connection_places_add(places, place, address);
+    lh_connection_place *surplus = lh_connection_places_surplus(places, place);
     if (surplus)
-        lh_h2_places_remove(places, surplus);
+        lh_connection_places_remove(places, surplus);
     return surplus;
 }
 
-static lh_h2_place *prove(lh_h2_places *places, lh_h2_place *place) {
-    lh_h2_places_prove(places, place);
-    lh_h2_place *surplus = lh_h2_places_surplus(places, place);
+static lh_connection_place *prove(lh_connection_places *places, lh_connection_place *place) {
+    lh_connection_places_prove(places, place);
+    lh_connection_place *surplus = lh_connection_places_surplus(places, place);
     if (surplus)
-        lh_h2_places_remove(places, surplus);
+        lh_connection_places_remove(places, surplus);
     return surplus;
 }
 
 static void there_is_room_until_all_are_taken(void **state) {
     (void)state;
-    lh_h2_places places;
-    lh_h2_place a, b, c, d;
-    lh_h2_places_init(&places, 2, 2);
+    lh_connection_places places;
+    lh_connection_place a, b, c, d;
+    lh_connection_places_init(&places, 2, 2);
     assert_null(come(&places, &a, 1));
     assert_null(come(&places, &b, 1));
     assert_null(prove(&places, &a)); /* its place is another one now */
     assert_null(come(&places, &c, 1));
     assert_ptr_equal(come(&places, &d, 1), &b);
-    lh_h2_places_remove(&places, &a);
+    lh_connection_places_remove(&places, &a);
     assert_int_equal(places.proven_count, 0);
     assert_int_equal(places.new_count, 2);
 }
@@ -43,10 +44,10 @@ static void there_is_room_until_all_are_taken(void **state) {
 /* Silent strangers from one address or from many: whoever said a word stays. */
 static void the_oldest_silent_one_goes(void **state) {
     (void)state;
-    lh_h2_places places;
-    lh_h2_place member, strangers[300];
+    lh_connection_places places;
+    lh_connection_place member, strangers[300];
     for (int from_many = 0; from_many < 2; from_many++) {
-        lh_h2_places_init(&places, 64, 64);
+        lh_connection_places_init(&places, 64, 64);
         assert_null(come(&places, &member, MEMBER));
         member.is_active = true;
         for (int i = 0; i < 300; i++)
@@ -59,9 +60,9 @@ static void the_oldest_silent_one_goes(void **state) {
 /* Those who talk, and never come to an end. */
 static void who_has_most_goes_among_those_that_talk(void **state) {
     (void)state;
-    lh_h2_places places;
-    lh_h2_place others[4], crowd[4], last;
-    lh_h2_places_init(&places, 8, 8);
+    lh_connection_places places;
+    lh_connection_place others[4], crowd[4], last;
+    lh_connection_places_init(&places, 8, 8);
     for (uint64_t i = 0; i < 4; i++) {
         come(&places, &others[i], i);
         come(&places, &crowd[i], STRANGER);
@@ -72,12 +73,12 @@ static void who_has_most_goes_among_those_that_talk(void **state) {
 
 static void where_somebody_proved_himself_others_may_do_so_too(void **state) {
     (void)state;
-    lh_h2_places places;
-    lh_h2_place first, again, strangers[8];
-    lh_h2_places_init(&places, 4, 4);
+    lh_connection_places places;
+    lh_connection_place first, again, strangers[8];
+    lh_connection_places_init(&places, 4, 4);
     come(&places, &first, MEMBER);
     prove(&places, &first);
-    lh_h2_places_remove(&places, &first); /* it restarts */
+    lh_connection_places_remove(&places, &first); /* it restarts */
     come(&places, &again, MEMBER);
     again.is_active = true;
     for (uint64_t i = 0; i < 8; i++) {
@@ -90,9 +91,9 @@ static void where_somebody_proved_himself_others_may_do_so_too(void **state) {
 
 static void the_last_places_go_to_who_asks_for_something(void **state) {
     (void)state;
-    lh_h2_places places;
-    lh_h2_place idle, busy, served, newcomer, late, other;
-    lh_h2_places_init(&places, 8, 3);
+    lh_connection_places places;
+    lh_connection_place idle, busy, served, newcomer, late, other;
+    lh_connection_places_init(&places, 8, 3);
     come(&places, &busy, 1);
     come(&places, &served, 1);
     come(&places, &idle, 2);
@@ -112,16 +113,16 @@ static void the_last_places_go_to_who_asks_for_something(void **state) {
 
 static void the_oldest_known_addresses_are_forgotten(void **state) {
     (void)state;
-    lh_h2_places places;
-    lh_h2_place member, stranger, newcomer;
-    lh_h2_places_init(&places, 2, 2);
-    for (uint64_t address = 0; address <= LH_H2_KNOWN_ADDRESSES; address++) {
+    lh_connection_places places;
+    lh_connection_place member, stranger, newcomer;
+    lh_connection_places_init(&places, 2, 2);
+    for (uint64_t address = 0; address <= LH_KNOWN_ADDRESSES; address++) {
         come(&places, &member, address);
         prove(&places, &member);
-        lh_h2_places_remove(&places, &member);
+        lh_connection_places_remove(&places, &member);
     }
-    assert_int_equal(places.known_count, LH_H2_KNOWN_ADDRESSES);
-    come(&places, &stranger, LH_H2_KNOWN_ADDRESSES);
+    assert_int_equal(places.known_count, LH_KNOWN_ADDRESSES);
+    come(&places, &stranger, LH_KNOWN_ADDRESSES);
     come(&places, &member, 0); /* forgotten: goes first though it is younger */
     assert_ptr_equal(come(&places, &newcomer, STRANGER), &member);
 }

@@ -20,34 +20,36 @@
 #include <sys/queue.h>
 
 /* A connection's; a part of what its owner holds for it. */
-typedef struct lh_h2_place {
-    TAILQ_ENTRY(lh_h2_place) links;
+typedef struct lh_connection_place {
+    TAILQ_ENTRY(lh_connection_place) links;
     uint64_t address; /* lh_address_key */
     bool is_proven;
     /* Kept by the owner, at the latest when it asks who has to go. */
     bool is_active; /* new: it has said something; proven: it has made a request */
     bool is_busy;   /* it has a request now */
-} lh_h2_place;
+} lh_connection_place;
 
-#define LH_H2_KNOWN_ADDRESSES 64u
+#define LH_KNOWN_ADDRESSES 64u
 
-typedef struct lh_h2_places {
-    TAILQ_HEAD(lh_h2_place_list, lh_h2_place) list; /* the oldest first */
+typedef struct lh_connection_places {
+    TAILQ_HEAD(lh_connection_place_list, lh_connection_place) list; /* the oldest first */
     uint32_t new_max, proven_max;
     uint32_t new_count, proven_count;
     /* from which connections have proven themselves, the last ones */
-    uint64_t known[LH_H2_KNOWN_ADDRESSES];
+    uint64_t known[LH_KNOWN_ADDRESSES];
     uint32_t known_count, known_next;
-} lh_h2_places;
+} lh_connection_places;
 
 /* At least one of each kind. */
-void lh_h2_places_init(lh_h2_places *places, uint32_t new_max, uint32_t proven_max);
+void lh_connection_places_init(lh_connection_places *places, uint32_t new_max, uint32_t proven_max);
 /* A new connection. */
-void lh_h2_places_add(lh_h2_places *places, lh_h2_place *place, uint64_t address);
+void lh_connection_places_add(lh_connection_places *places, lh_connection_place *place,
+                              uint64_t address);
 /* A new one has proven itself. */
-void lh_h2_places_prove(lh_h2_places *places, lh_h2_place *place);
-void lh_h2_places_remove(lh_h2_places *places, lh_h2_place *place);
+void lh_connection_places_prove(lh_connection_places *places, lh_connection_place *place);
+void lh_connection_places_remove(lh_connection_places *places, lh_connection_place *place);
 
 /* After a newcomer was added or has proven itself: who has to go, since there are more of its kind
  * than places; perhaps the newcomer. NULL: nobody. The owner removes it. */
-lh_h2_place *lh_h2_places_surplus(const lh_h2_places *places, lh_h2_place *newcomer);
+lh_connection_place *lh_connection_places_surplus(const lh_connection_places *places,
+                                                  lh_connection_place *newcomer);
