@@ -383,6 +383,8 @@ static lh_status open_fleet(gateway *g, lh_error *error) {
                            : LH_OK;
     if (status == LH_OK)
         status = enter_sandbox(g, error);
+    if (status == LH_OK)
+        status = lh_log_start_thread(error);
     return status == LH_OK
                ? lh_program_options_open_tls(&g->settings.program, LH_TLS_GATEWAY, error)
                : status;
@@ -424,7 +426,7 @@ static int serve(gateway *g) {
     if (status == LH_OK)
         status = open_pages(g, &error);
     if (status != LH_OK) {
-        lh_program_options_tell_failure("longhaul-gateway", &error);
+        lh_log_failure("longhaul-gateway", error.message);
         close_all(g);
         return 1;
     }

@@ -76,10 +76,7 @@ static lh_status read_line(const uplink_settings *settings, lh_line_settings *li
 }
 
 static int fail(const lh_error *error, int status) {
-    if (lh_log_current_format() == LH_LOG_JSON)
-        lh_log(LH_LOG_ERROR, "longhaul-link", "%s", error->message);
-    else
-        fprintf(stderr, "longhaul-link: %s\n", error->message);
+    lh_log_failure("longhaul-link", error->message);
     return status;
 }
 

@@ -121,6 +121,7 @@ static void on_signal(uv_signal_t *handle, int number) {
     program *p = handle->data;
     if (p->leaving) {
         lh_log(LH_LOG_WARN, "worker", "stopping at once signal=%d", number);
+        lh_log_flush();
         _exit(128 + number);
     }
     p->leaving = true;
@@ -468,6 +469,8 @@ static lh_status run(program *p, lh_error *error) {
     if (status == LH_OK)
         status = enter_sandbox(p, error);
     if (status == LH_OK)
+        status = lh_log_start_thread(error);
+    if (status == LH_OK)
         status = lh_weight_inventory_create(p->settings.cache_dir, p->settings.model, &p->inventory,
                                             error);
     if (status == LH_OK)
@@ -507,7 +510,7 @@ static int start(program *p, bool is_joining, const lh_config *config) {
     lh_option_variables_tell(&lh_worker_option_table, "worker");
     p->tls = lh_program_options_have_tls(&p->settings.program) ? &p->settings.program.tls : NULL;
     if (run(p, &error) != LH_OK) {
-        lh_program_options_tell_failure("longhaul-worker", &error);
+        lh_log_failure("longhaul-worker", error.message);
         return 1;
     }
     lh_log(LH_LOG_INFO, "worker", "stopped");

@@ -1,8 +1,11 @@
 /* Structured log lines on standard error, as text (`time level module: message key=value ...`) or
- * as JSON, one object a line. Times are RFC 3339, in UTC.
+ * as JSON, one object a line. Times are RFC 3339, in UTC. Nobody waits for whoever reads them
+ * (log_writer.h).
  *
  * Thread: any; a line is one write(2), so lines never mix. */
 #pragma once
+
+#include "common/base/status.h"
 
 #include <stdbool.h>
 
@@ -30,3 +33,14 @@ bool lh_log_format_parse(const char *name, lh_log_format *format);
  * or `message`: tests/style/test_logs.py. A line longer than 4 KiB is cut. */
 void lh_log(lh_log_level level, const char *module, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* What a program that ends says last: a line of the log in JSON, `program: message` in text. Waits
+ * as lh_log_flush does. */
+void lh_log_failure(const char *program, const char *message);
+
+/* From now on a thread of its own writes the lines of a program that serves. They are all written
+ * when the process ends by exit(), abort() or a fault, unless standard error takes nothing for a
+ * second. Once, after the sandbox is entered. LH_ERR_NO_MEMORY. */
+lh_status lh_log_start_thread(lh_error *error);
+/* Waits until all lines are written, for a second at most: before _exit(). */
+void lh_log_flush(void);

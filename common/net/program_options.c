@@ -63,13 +63,6 @@ void lh_program_options_reload_tls(const lh_program_options *options, const char
            now.expires);
 }
 
-void lh_program_options_tell_failure(const char *program, const lh_error *error) {
-    if (lh_log_current_format() == LH_LOG_JSON)
-        lh_log(LH_LOG_ERROR, program, "%s", error->message);
-    else
-        fprintf(stderr, "%s: %s\n", program, error->message);
-}
-
 void lh_program_options_close_tls(lh_program_options *options) {
     lh_tls_credentials_destroy(options->tls.credentials);
     options->tls.credentials = NULL;

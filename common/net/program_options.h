@@ -92,9 +92,6 @@ bool lh_program_options_have_tls(const lh_program_options *options);
 lh_status lh_program_options_check(const lh_program_options *options, lh_error *error);
 /* Sets level and format of the log, and tells it what the kernel's settings mean for links. */
 void lh_program_options_apply(const lh_program_options *options);
-/* Why the program ends: "program: message" on standard error, or a line of the log where that is
- * JSON. */
-void lh_program_options_tell_failure(const char *program, const lh_error *error);
 
 /* What this machine is to a program with these options; before the sandbox. */
 void lh_program_options_read_host(const lh_program_options *options, lh_host_facts *facts);

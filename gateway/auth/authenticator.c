@@ -15,11 +15,13 @@ typedef struct lh_authenticator_client {
     lh_account account;
     uint32_t tickets; /* open */
     bool is_listed;
+    lh_log_limit lines[LH_CLIENT_LINE_KINDS];
 } client;
 
 struct lh_authenticator {
     char *path; /* NULL: everybody is admitted */
     lh_key_limits limits;
+    lh_log_limit lines[LH_CLIENT_LINE_KINDS]; /* of all who have shown no key */
     pthread_mutex_t mutex; /* guards what follows, and the clients */
     lh_key_list list;
     client *clients; /* whose the keys are, by name */
@@ -209,6 +211,11 @@ void lh_ticket_close(lh_ticket *ticket, int64_t now_us) {
         drop_unlisted(authenticator);
     pthread_mutex_unlock(&authenticator->mutex);
     *ticket = (lh_ticket){0};
+}
+
+lh_log_limit *lh_ticket_log_limit(lh_authenticator *authenticator, const lh_ticket *ticket,
+                                  lh_client_line kind) {
+    return ticket->client ? &ticket->client->lines[kind] : &authenticator->lines[kind];
 }
 
 bool lh_ticket_may_take(lh_ticket *ticket, int64_t now_us, lh_account_refusal *refusal) {

@@ -5,6 +5,7 @@
  * Thread: any; a ticket is for one thread at a time. The authenticator outlives its tickets. */
 #pragma once
 
+#include "common/base/log_limit.h"
 #include "gateway/auth/account.h"
 #include "gateway/auth/retry_estimator.h"
 
@@ -25,6 +26,13 @@ typedef struct lh_ticket {
     int64_t taken_us;
     uint32_t inside;
 } lh_ticket;
+
+/* Lines of the log that a request may cause although it is not served. */
+typedef enum lh_client_line {
+    LH_CLIENT_LINE_REQUEST, /* which one it was, and its status */
+    LH_CLIENT_LINE_REASON,  /* why it was not served */
+    LH_CLIENT_LINE_KINDS
+} lh_client_line;
 
 /* What of a limit is left; `most` 0: there is no such limit. */
 typedef struct lh_allowance {
@@ -53,6 +61,12 @@ void lh_ticket_leave(lh_ticket *ticket, int64_t now_us);
 /* The request is over, however far it came: its account counts it as ended. A ticket that was never
  * opened (all zero) is allowed. */
 void lh_ticket_close(lh_ticket *ticket, int64_t now_us);
+
+/* The bound of such lines: that of the ticket's client, so that none hides what becomes of another,
+ * or one for all who have shown no key (a ticket that was never opened is allowed). Lives as long
+ * as the ticket is open, or the authenticator. */
+lh_log_limit *lh_ticket_log_limit(lh_authenticator *authenticator, const lh_ticket *ticket,
+                                  lh_client_line kind);
 
 /* As lh_account_has_room, before anything is known of the prompt. */
 bool lh_ticket_may_take(lh_ticket *ticket, int64_t now_us, lh_account_refusal *refusal);

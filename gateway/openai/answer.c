@@ -176,6 +176,17 @@ static lh_generation_options generation_options(lh_openai_answer *answer,
     return options;
 }
 
+/* A client may ask for what is not served as often as it likes. */
+static void tell_reason(const lh_openai_answer *answer, lh_log_level level, const char *message,
+                        const lh_error *cause) {
+    unsigned long long left_out = 0;
+    lh_log_limit *limit = lh_ticket_log_limit(answer->service->config.authenticator, answer->ticket,
+                                              LH_CLIENT_LINE_REASON);
+    if (level == LH_LOG_DEBUG || lh_log_limit_take(limit, lh_clock_us(), &left_out))
+        lh_log(level, "api", "%s reason=\"%s\" answer=%s id=%s left_out=%llu", message,
+               cause->message, answer->id, answer->request_id, left_out);
+}
+
 /* Where the engine does not take the sequences, the client is given back what it paid for them. */
 static bool submit(lh_openai_answer *answer, const lh_generation_options *options,
                    lh_openai_error *error) {
@@ -185,8 +196,7 @@ static bool submit(lh_openai_answer *answer, const lh_generation_options *option
         lh_ticket_enter(answer->ticket, answer->choices, lh_clock_us());
         return true;
     }
-    lh_log(LH_LOG_INFO, "api", "request is not admitted reason=\"%s\" answer=%s id=%s",
-           cause.message, answer->id, answer->request_id);
+    tell_reason(answer, LH_LOG_INFO, "request is not admitted", &cause);
     lh_ticket_refund(answer->ticket, lh_clock_us());
     if (status == LH_ERR_UNAVAILABLE)
         return lh_openai_lookup_refuse(answer->service, error);
@@ -266,8 +276,7 @@ static bool has_timing(lh_openai_answer *answer) {
  * sending side, is no fault of a worker. */
 static void explain(const lh_openai_answer *answer, const lh_error *cause, lh_openai_error *error) {
     bool gone = atomic_load(&answer->gone);
-    lh_log(gone ? LH_LOG_DEBUG : LH_LOG_WARN, "api", "request failed reason=\"%s\" answer=%s id=%s",
-           cause->message, answer->id, answer->request_id);
+    tell_reason(answer, gone ? LH_LOG_DEBUG : LH_LOG_WARN, "request failed", cause);
     double seconds = (double)(answer->deadline_us - answer->received_us) / 1e6;
     uint64_t tokens = lh_openai_answer_usage(answer).completion_tokens;
     if (gone)

@@ -268,6 +268,16 @@ static void check_headers(call *c, const lh_http_request *request) {
                          "The body must come without a Content-Encoding, or with gzip.");
 }
 
+static void log_misled_worker(const call *c, const lh_http_request *request) {
+    static lh_log_limit limit;
+    unsigned long long left_out;
+    if (lh_log_limit_take(&limit, lh_clock_us(), &left_out))
+        lh_log(LH_LOG_WARN, "api",
+               "a worker asks at the public API's port: its --gateway has to name the fleet port "
+               "worker=%.63s peer=%s fleet_port=%d left_out=%llu",
+               c->route.rest, request->peer, lh_engine_fleet_port(c->service->engine), left_out);
+}
+
 static bool on_headers(void *context, lh_http_exchange *exchange, const lh_http_request *request,
                        lh_http_reply *reply, void **state) {
     call *c = calloc(1, sizeof *c);
@@ -305,10 +315,7 @@ static lh_http_progress on_request(void *state, const lh_http_request *request,
     if (c->reads_body)
         return take_body(c, request, reply);
     if (c->route.action == LH_OPENAI_TELL_FLEET_PORT)
-        lh_log(LH_LOG_WARN, "api",
-               "a worker asks at the public API's port: its --gateway has to name the fleet port "
-               "worker=%.63s peer=%s fleet_port=%d",
-               c->route.rest, request->peer, lh_engine_fleet_port(c->service->engine));
+        log_misled_worker(c, request);
     if (!lh_openai_lookup(c->service, &c->route, reply, &error))
         return reply_error(c, &error, reply);
     add_headers(c, reply);
@@ -374,25 +381,49 @@ static unsigned long long tokens_out(const call *c, const lh_openai_answer_facts
                                                               : facts->progress.tokens_sampled;
 }
 
+/* Whether its line is written. One that was served has cost far more than a line; others cost
+ * nothing, so of those only some are told, whoever sends them. */
+static bool may_log(const call *c, const lh_openai_answer_facts *facts, lh_log_level level,
+                    unsigned status, unsigned long long *left_out) {
+    *left_out = 0;
+    return level == LH_LOG_DEBUG || (status == 200 && facts->id) ||
+           lh_log_limit_take(lh_ticket_log_limit(c->service->config.authenticator, &c->ticket,
+                                                 LH_CLIENT_LINE_REQUEST),
+                             lh_clock_us(), left_out);
+}
+
 static void log_request(const call *c, const lh_http_request *request,
                         const lh_http_outcome *outcome) {
     lh_token_usage usage = {0};
     lh_openai_answer_facts facts = {0};
+    unsigned long long left_out;
     if (c->answer) {
         usage = lh_openai_answer_usage(c->answer);
         facts = lh_openai_answer_tell(c->answer);
     }
     int64_t first_us = facts.progress.first_token_us;
-    lh_log(is_quiet_probe(c, outcome->status) ? LH_LOG_DEBUG : LH_LOG_INFO, "api",
+    lh_log_level level = is_quiet_probe(c, outcome->status) ? LH_LOG_DEBUG : LH_LOG_INFO;
+    if (!may_log(c, &facts, level, outcome->status, &left_out))
+        return;
+    lh_log(level, "api",
            "request method=%.16s route=%s status=%u ms=%.1f first_token_ms=%.1f finish=%s "
            "tokens_in=%llu tokens_out=%llu unknown_fields=%zu answer=%s chain=%s epoch=%u "
-           "client=%s peer=%s id=%s",
+           "client=%s peer=%s id=%s left_out=%llu",
            request->method, c->route.name, outcome->status, (double)outcome->elapsed_us / 1000,
            first_us ? (double)(first_us - c->begun_us) / 1000 : (double)NAN,
            finish_of(&facts, outcome), (unsigned long long)usage.prompt_tokens,
            tokens_out(c, &facts), c->unknown_fields, or_nothing(facts.id),
            or_nothing(facts.progress.chain), facts.progress.epoch,
-           c->ticket.client ? c->ticket.name : "", request->peer, c->id);
+           c->ticket.client ? c->ticket.name : "", request->peer, c->id, left_out);
+}
+
+/* Nothing of what it sent is fit for the log. */
+static void log_malformed(const lh_http_request *request, const lh_http_outcome *outcome) {
+    static lh_log_limit limit;
+    unsigned long long left_out;
+    if (lh_log_limit_take(&limit, lh_clock_us(), &left_out))
+        lh_log(LH_LOG_INFO, "api", "refused status=%u ms=%.1f peer=%s left_out=%llu",
+               outcome->status, (double)outcome->elapsed_us / 1000, request->peer, left_out);
 }
 
 /* Also one that did not come whole. */
@@ -402,9 +433,8 @@ static bool has_large_body(const lh_http_request *request) {
 
 static void on_done(void *state, const lh_http_request *request, const lh_http_outcome *outcome) {
     call *c = state;
-    if (!c) { /* nothing of what it sent is fit for the log */
-        lh_log(LH_LOG_INFO, "api", "refused status=%u ms=%.1f peer=%s", outcome->status,
-               (double)outcome->elapsed_us / 1000, request->peer);
+    if (!c) {
+        log_malformed(request, outcome);
         return;
     }
     charge(c);

@@ -89,12 +89,13 @@ def free_port(count=1):
 class Program:
     """A process of ours; stopped by its own id, whatever happens."""
 
-    def __init__(self, name, arguments, folder, stdin=subprocess.DEVNULL):
+    def __init__(self, name, arguments, folder, stdin=subprocess.DEVNULL, stderr=None):
+        """stderr: in the place of the file that log_text() reads."""
         self.name = name
         self.log_path = pathlib.Path(folder) / f"{name}.log"
         self.log = open(self.log_path, "ab")
         self.is_asked = False
-        self.process = subprocess.Popen([str(a) for a in arguments], stdin=stdin, stdout=subprocess.PIPE, stderr=self.log)
+        self.process = subprocess.Popen([str(a) for a in arguments], stdin=stdin, stdout=subprocess.PIPE, stderr=stderr or self.log)
 
     @property
     def pid(self):

@@ -1,14 +1,20 @@
-"""What the programs say in their logs, as JSON, and what the line of a request tells."""
+"""What the programs say in their logs, as JSON, and what the line of a request tells; that nobody fills a log, and that a log which nobody reads
+stops nobody."""
 
+import http.client
 import json
+import pathlib
 import re
+import socket
 import sys
 import unittest
 import urllib.request
 
+from api_keys import key_line, write_private
 from fleet import Fleet
 from programs import run_tests, wait_until
 from stream import Stream
+from unread_log import UnreadLogFleet
 
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
@@ -77,6 +83,95 @@ class Json(unittest.TestCase):
         self.assertEqual(self.fleet.get("/readyz")[0], 200)
         line = self.line_of(route="/readyz", status=200)
         self.assertEqual((line["level"], line["finish"], line["first_token_ms"]), ("debug", None, None))
+
+
+class KeyFleet(Fleet):
+    def start_gateway(self):
+        keys = write_private(pathlib.Path(self.folder) / "keys", "".join(key_line(name, f"{name}s-key") for name in ("alice", "bob", "carol")))
+        self.gateway_flags = [*self.gateway_flags, "--api-key-file", keys]
+        super().start_gateway()
+
+
+class Floods(unittest.TestCase):
+    """Of lines that cost their sender nothing there are a few at once, then one every two seconds, which says how many are missing."""
+
+    MANY = 60
+    FEW = 30  # five, and one for each two seconds of a machine that is very busy
+
+    @classmethod
+    def setUpClass(cls):
+        cls.fleet = KeyFleet(workers=1).__enter__()
+        cls.addClassCleanup(cls.fleet.__exit__, None, None, None)
+
+    def lines(self, words):
+        return [line for line in self.fleet.gateway.log_text().splitlines() if re.search(words, line)]
+
+    def ask(self, path, key=None, body=None):
+        connection = http.client.HTTPConnection("127.0.0.1", self.fleet.port, timeout=300)
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        connection.request("POST" if body else "GET", path, json.dumps(body) if body else None, {**headers, "Content-Type": "application/json"})
+        answer = connection.getresponse()
+        answer.read()
+        connection.close()
+        return answer.status
+
+    def check(self, words, ask):
+        """Others may have used up what lines there are at once: then the next one comes within two seconds."""
+        for _ in range(self.MANY):
+            ask()
+
+        def lines():
+            ask()
+            return self.lines(words)
+        self.assertIn(len(wait_until(lines, f"the log has {words}")), range(1, self.FEW))
+
+    def test_strangers(self):
+        self.check("status=401", lambda: self.assertEqual(self.ask("/v1/models", "not-a-key"), 401))
+
+    def test_what_is_no_request(self):
+        def ask():
+            with socket.create_connection(("127.0.0.1", self.fleet.port), 300) as connection:
+                connection.sendall(b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n")
+                while connection.recv(4096):
+                    pass
+        self.check("status=400", ask)
+
+    def test_workers_at_the_wrong_port(self):
+        self.check("a worker asks", lambda: self.ask("/workers/worker-1", "alices-key"))
+
+    def test_clients_that_are_refused(self):
+        """One client hides nothing of another."""
+        self.check("status=400 .*client=alice", lambda: self.assertEqual(self.ask("/v1/completions", "alices-key", {"prompt": 1.5}), 400))
+        self.assertEqual(self.ask("/v1/completions", "bobs-key", {"prompt": 1.5}), 400)
+        wait_until(lambda: self.lines("status=400 .*client=bob"), "bob's line")
+
+    def test_requests_that_are_served_all_have_a_line(self):
+        for _ in range(20):
+            self.assertEqual(self.ask("/v1/completions", "bobs-key", {"prompt": "x", "max_tokens": 1}), 200)
+        wait_until(lambda: len(self.lines("status=200 .*client=bob")) == 20, "each has one")
+
+    def test_what_is_missing_is_counted(self):
+        self.check("status=404 .*client=carol", lambda: self.ask("/nowhere", "carols-key"))
+
+        def last():
+            self.ask("/nowhere", "carols-key")
+            return [line for line in self.lines("status=404 .*client=carol") if not line.endswith("left_out=0")]
+        wait_until(last, "a line says what is missing")
+
+
+class Unread(unittest.TestCase):
+    def test_a_log_that_nobody_reads_stops_nobody(self):
+        """Served before and after, and told in the end how many lines are missing."""
+        with UnreadLogFleet(workers=1, gateway_flags=("--log-level", "debug")) as fleet:
+            fleet.block()
+            for _ in range(400):
+                self.assertEqual(fleet.get("/livez", timeout=60)[0], 200)
+            body = json.dumps({"prompt": "Once", "max_tokens": 2}).encode()
+            request = urllib.request.Request(fleet.url + "/v1/completions", body, {"Content-Type": "application/json"})
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                self.assertEqual(answer.status, 200)
+            text = fleet.read_until(b"route=/v1/completions")
+            self.assertGreaterEqual(text.count("route=/livez"), 400)
 
 
 if __name__ == "__main__":

@@ -46,11 +46,19 @@ static void rest_fills_it_again(void **state) {
     assert_int_equal(limit.left_out, 5); /* those before are told */
 }
 
+static void more_may_come_at_once(void **state) {
+    (void)state;
+    lh_log_limit limit = {.at_once = 200};
+    assert_int_equal(take_many(&limit, SECOND, 300), 200);
+    assert_int_equal(take_many(&limit, 3 * SECOND, 10), 1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_few_come_at_once_and_the_rest_is_counted),
         cmocka_unit_test(a_line_now_and_then_is_always_written),
         cmocka_unit_test(rest_fills_it_again),
+        cmocka_unit_test(more_may_come_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
