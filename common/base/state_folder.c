@@ -159,7 +159,7 @@ static bool write_all(int descriptor, const char *bytes, size_t length) {
     return fsync(descriptor) == 0;
 }
 
-/* A rename is on the disk when the folder is. Nothing can be missing on a disk that is read only. */
+/* A rename is on the disk when the folder is. A disk that is read only misses nothing. */
 static bool flush_folder(const char *folder) {
     int descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     bool is_flushed = descriptor >= 0 && (fsync(descriptor) == 0 || errno == EROFS);

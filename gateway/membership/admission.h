@@ -16,9 +16,9 @@ typedef struct lh_admission {
 bool lh_admission_decide(const lh_records *records, const lh_join_request *request,
                          const uint8_t key_sha256[LH_SHA256_BYTES], int64_t now_s,
                          lh_admission *admission, lh_join_refusal *refusal);
-/* Of the certificates that a worker may have at once, so many are for whoever has its key; the others
- * are for the machine from which the worker serves. So a copy of the key that asks in time does not
- * keep the worker from renewing. */
+/* Of the certificates that a worker may have at once, so many are for whoever has its key; the
+ * others are for the machine from which the worker serves. So a copy of the key that asks in time
+ * does not keep the worker from renewing. */
 #define LH_ADMISSION_ANYWHERE_MAX 4u
 
 /* Somebody who shows a certificate and asks for another one. */
@@ -29,8 +29,8 @@ typedef struct lh_renewal_claim {
 } lh_renewal_claim;
 
 /* A certificate is renewed when half of its life is over, when another CA signs than the one that
- * has signed it, and when by our clock it is not valid yet. Who asks again for the same key may have
- * lost the answer, and gets the same certificate again. */
+ * has signed it, and when by our clock it is not valid yet. Who asks again for the same key may
+ * have lost the answer, and gets the same certificate again. */
 bool lh_admission_decide_renewal(const lh_records *records, const lh_renewal_claim *claim,
                                  int64_t now_s, lh_join_refusal *refusal);
 /* Whether a certificate that was issued then was issued by a clock that was ahead of ours. */

@@ -53,14 +53,14 @@ typedef struct lh_certificate_terms {
     int64_t not_before_s, not_after_s; /* Unix time */
 } lh_certificate_terms;
 
-/* Whether the PEM has a key, and first a certificate for it that this authority has signed, with the
- * common name, URI and hosts of *terms; its times go to *terms. */
+/* Whether the PEM has a key, and first a certificate for it that this authority has signed, with
+ * the common name, URI and hosts of *terms; its times go to *terms. */
 bool lh_certificate_authority_has_issued(const lh_certificate_authority *authority, const char *pem,
                                          size_t length, lh_certificate_terms *terms);
 
-/* Appends the certificate as PEM. It is good for client and server and for no CA. serial: "", and it
- * gets a new one; or that of a certificate that the authority has issued for the same key and the
- * same times, which is issued once more. LH_ERR_INVALID: the authority has no key, or the serial is
+/* Appends the certificate as PEM. It is good for client and server and for no CA. serial: "", and
+ * it gets a new one; or that of a certificate that the authority has issued for the same key and
+ * the same times, which is issued once more. LH_ERR_INVALID: the authority has no key, or the serial is
  * none; LH_ERR_NO_MEMORY. */
 lh_status lh_certificate_authority_issue(const lh_certificate_authority *authority,
                                          struct evp_pkey_st *key, const lh_certificate_terms *terms,

@@ -33,8 +33,8 @@ typedef struct lh_applicant {
 
 /* Signs with the CA that signs, adds the certificate to the records of the change, and fills the
  * grant with it and the bundle of CAs. Where the records have a fresh one of this name for the same
- * key, that one is issued once more, and none is added. LH_ERR_IO, LH_ERR_INVALID: of the CA's files; LH_ERR_LIMIT;
- * LH_ERR_NO_MEMORY: the change is to be abandoned. */
+ * key, that one is issued once more, and none is added. LH_ERR_IO, LH_ERR_INVALID: of the CA's
+ * files; LH_ERR_LIMIT; LH_ERR_NO_MEMORY: the change is to be abandoned. */
 lh_status lh_issuer_grant(const lh_issuer *issuer, lh_records_change *change,
                           const lh_applicant *applicant, int64_t now_s, lh_join_grant *grant,
                           lh_error *error);

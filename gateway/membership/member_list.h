@@ -1,10 +1,10 @@
-/* The certificates that the gateway has issued: whose they are, and which are revoked. Who shows one
- * that is not in the list, or is revoked, is none of ours. A worker has several for a while, each
- * time that it renews its own.
+/* The certificates that the gateway has issued: whose they are, and which are revoked. Who shows
+ * one that is not in the list, or is revoked, is none of ours. A worker has several for a while,
+ * each time that it renews its own.
  *
  * A certificate that is good never leaves the list to make room for another one, since somebody may
- * be serving with it; and one that has ended stays for a while, so that a clock that was ahead for a
- * moment has not emptied the list. Plain data, no clock. Thread: the owner's. */
+ * be serving with it; and one that has ended stays for a while, so that a clock that was ahead for
+ * a moment has not emptied the list. Plain data, no clock. Thread: the owner's. */
 #pragma once
 
 #include "common/base/name.h"
@@ -63,8 +63,8 @@ size_t lh_member_list_count(const lh_member_list *list, const char *name,
                             const lh_authority_list *believed, int64_t now_s);
 /* All certificates of the name. How many were good until now. */
 size_t lh_member_list_revoke(lh_member_list *list, const char *name, int64_t now_s);
-/* Whether a certificate of this authority is good now, and its owner has not told that a younger one
- * is in use. That a younger one was issued says nothing: its owner may have lost it, or a copy of
- * the key may have asked for it. in_use NULL: nobody has told. */
+/* Whether a certificate of this authority is good now, and its owner has not told that a younger
+ * one is in use. That a younger one was issued says nothing: its owner may have lost it, or a copy
+ * of the key may have asked for it. in_use NULL: nobody has told. */
 bool lh_member_list_depends_on(const lh_member_list *list, const char *authority,
                                const lh_certificates_in_use *in_use, int64_t now_s);

@@ -294,7 +294,7 @@ static X509 *own_certificate(const bench *b) {
     return certificate;
 }
 
-/* By a clock that has been right for long; those who have certificates do not say which they use. */
+/* By a clock that has been right for long; nobody says which certificate he uses. */
 static lh_status look(bench *b, int64_t now_s, bool everybody_believes, lh_membership_view *view) {
     const lh_upkeep_moment moment = {
         .now_s = now_s, .is_clock_settled = true, .everybody_believes = everybody_believes};
