@@ -17,7 +17,7 @@ enum {
     LOOK_S = 60,
     PAUSE_S_MAX = 3600,
     /* so that a fleet that hears of a new CA does not ask in one moment */
-    SPREAD_S = 30,
+    SPREAD_S = 10,
     DAY_S = 86400
 };
 
