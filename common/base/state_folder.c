@@ -122,6 +122,8 @@ lh_status lh_state_folder_lock(const char *folder, int *lock, lh_error *error) {
     if (status != LH_OK)
         return status;
     int descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (descriptor < 0 && errno == EROFS) /* a lock needs no right to write */
+        descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (descriptor < 0)
         return io_failure("open", path, error);
     int waited_ms = 0;
@@ -157,10 +159,10 @@ static bool write_all(int descriptor, const char *bytes, size_t length) {
     return fsync(descriptor) == 0;
 }
 
-/* A rename is on the disk when the folder is. */
+/* A rename is on the disk when the folder is. A disk that is read only misses nothing. */
 static bool flush_folder(const char *folder) {
     int descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    bool is_flushed = descriptor >= 0 && fsync(descriptor) == 0;
+    bool is_flushed = descriptor >= 0 && (fsync(descriptor) == 0 || errno == EROFS);
     if (descriptor >= 0)
         close(descriptor);
     return is_flushed;
@@ -179,6 +181,34 @@ static lh_status write_aside(const char *path, const void *bytes, size_t length,
     return status;
 }
 
+/* Whether what can be read from it is these bytes. */
+static bool reads_as(int descriptor, const char *bytes, size_t length) {
+    char found[512];
+    size_t at = 0;
+    ssize_t count;
+    bool is_same = true;
+    while (is_same && (count = read(descriptor, found, sizeof found)) != 0) {
+        is_same = count > 0 && (size_t)count <= length - at &&
+                  memcmp(found, bytes + at, (size_t)count) == 0;
+        at += is_same ? (size_t)count : 0;
+    }
+    explicit_bzero(found, sizeof found);
+    return is_same && at == length;
+}
+
+/* Whether the file has these bytes already, and nobody else may use it. */
+static bool has_bytes(const char *path, const void *bytes, size_t length) {
+    struct stat info;
+    int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (descriptor < 0)
+        return false;
+    bool is_same = fstat(descriptor, &info) == 0 && S_ISREG(info.st_mode) &&
+                   !lh_private_file_fault(info.st_uid, info.st_mode, geteuid()) &&
+                   reads_as(descriptor, bytes, length);
+    close(descriptor);
+    return is_same;
+}
+
 lh_status lh_state_file_write(const char *folder, const char *name, const void *bytes,
                               size_t length, lh_error *error) {
     char path[LH_STATE_PATH_BYTES], aside[LH_STATE_PATH_BYTES], aside_name[LH_STATE_PATH_BYTES];
@@ -186,6 +216,8 @@ lh_status lh_state_file_write(const char *folder, const char *name, const void *
     lh_status status = lh_state_folder_path(folder, name, path, error);
     if (status == LH_OK)
         status = lh_state_folder_path(folder, aside_name, aside, error);
+    if (status == LH_OK && has_bytes(path, bytes, length) && flush_folder(folder))
+        return LH_OK;
     if (status == LH_OK)
         status = write_aside(aside, bytes, length, error);
     if (status != LH_OK)

@@ -32,12 +32,14 @@ lh_status lh_state_folder_path(const char *folder, const char *name, char path[L
                                lh_error *error);
 
 /* Waits until no other holds it. *lock is given back by _unlock, or by the program's end.
- * LH_ERR_BUSY: not within 10 s; LH_ERR_IO. */
+ * It works on a disk that is full or read only, where it has been locked before. LH_ERR_BUSY: not
+ * within 10 s; LH_ERR_IO. */
 lh_status lh_state_folder_lock(const char *folder, int *lock, lh_error *error);
 void lh_state_folder_unlock(int lock);
 
-/* Mode 0600. After LH_OK it is on the disk; otherwise what was there before is. The caller is the
- * only one who writes it. LH_ERR_IO. */
+/* Mode 0600. After LH_OK it is on the disk; otherwise what was there before is. A file that has
+ * these bytes already is not written again, so that a full disk is in nobody's way where nothing
+ * changes. The caller is the only one who writes it. LH_ERR_IO. */
 lh_status lh_state_file_write(const char *folder, const char *name, const void *bytes,
                               size_t length, lh_error *error);
 /* *bytes is malloc'd and terminated; where it is a secret the caller wipes it. LH_ERR_NOT_FOUND;

@@ -4,7 +4,6 @@
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,28 +43,26 @@ bool lh_tls_admission_attach(SSL_CTX *context, const lh_tls_serial *serials, siz
     return false;
 }
 
-/* An X.509 serial number has 20 bytes at most; one that has more is in no list.
- */
-static void render_serial(const X509 *certificate, lh_tls_serial text) {
-    const ASN1_INTEGER *serial = X509_get0_serialNumber(certificate);
-    const unsigned char *bytes = ASN1_STRING_get0_data(serial);
-    int length = ASN1_STRING_length(serial);
-    text[0] = '\0';
-    if (length > (LH_TLS_SERIAL_BYTES - 1) / 2)
-        return;
-    for (int i = 0; i < length; i++)
-        snprintf(text + 2 * i, 3, "%02X", bytes[i]);
+static const admission *list_of(const SSL_CTX *context) {
+    pthread_once(&slot_once, open_slot);
+    return slot >= 0 ? SSL_CTX_get_ex_data(context, slot) : NULL;
 }
 
-bool lh_tls_admission_has(const SSL_CTX *context, const X509 *certificate) {
+static bool has(const admission *list, const X509 *certificate) {
     lh_tls_serial serial;
-    pthread_once(&slot_once, open_slot);
-    const admission *list = slot >= 0 ? SSL_CTX_get_ex_data(context, slot) : NULL;
-    if (!list)
-        return true;
-    render_serial(certificate, serial);
+    lh_tls_serial_of(certificate, serial);
     for (size_t i = 0; i < list->count; i++)
         if (strcmp(list->serials[i], serial) == 0)
             return true;
     return false;
+}
+
+bool lh_tls_admission_has(const SSL_CTX *context, const X509 *certificate) {
+    const admission *list = list_of(context);
+    return !list || has(list, certificate);
+}
+
+bool lh_tls_admission_lists(const SSL_CTX *context, const X509 *certificate) {
+    const admission *list = list_of(context);
+    return list && has(list, certificate);
 }

@@ -5,16 +5,13 @@
  * Thread: any. */
 #pragma once
 
+#include "common/net/tls_serial.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 
 struct ssl_ctx_st;
 struct x509_st;
-
-/* Upper-case hex digits, as OpenSSL prints them, and the end. */
-#define LH_TLS_SERIAL_BYTES 41
-
-typedef char lh_tls_serial[LH_TLS_SERIAL_BYTES];
 
 /* From now on the context accepts those alone. The list is copied. False: no
  * memory. */
@@ -22,3 +19,5 @@ bool lh_tls_admission_attach(struct ssl_ctx_st *context, const lh_tls_serial *se
                              size_t count);
 /* Whether the context accepts this certificate. */
 bool lh_tls_admission_has(const struct ssl_ctx_st *context, const struct x509_st *certificate);
+/* Whether the context has a list, and this certificate is in it. */
+bool lh_tls_admission_lists(const struct ssl_ctx_st *context, const struct x509_st *certificate);

@@ -290,16 +290,6 @@ lh_tls_identity lh_tls_credentials_identity(lh_tls_credentials *credentials) {
     return identity;
 }
 
-/* An X.509 serial number has 20 bytes at most. */
-static void describe_serial(X509 *certificate, char *text, size_t bytes) {
-    const ASN1_INTEGER *serial = X509_get0_serialNumber(certificate);
-    const unsigned char *digits = ASN1_STRING_get0_data(serial);
-    int length = ASN1_STRING_length(serial);
-    size_t used = 0;
-    for (int i = 0; i < length && used + 3 <= bytes; i++)
-        used += (size_t)snprintf(text + used, bytes - used, "%02X", digits[i]);
-}
-
 /* Unix time; -1: it says none. */
 static int64_t seconds_of(const ASN1_TIME *asn1) {
     struct tm time;
@@ -323,7 +313,7 @@ lh_tls_description lh_tls_credentials_describe(lh_tls_credentials *credentials) 
     SSL_CTX *current = lh_tls_credentials_acquire(credentials);
     X509 *certificate = SSL_CTX_get0_certificate(current);
     struct tm time;
-    describe_serial(certificate, description.serial, sizeof description.serial);
+    lh_tls_serial_of(certificate, description.serial);
     if (ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &time) == 1)
         strftime(description.expires, sizeof description.expires, "%Y-%m-%dT%H:%M:%SZ", &time);
     SSL_CTX_free(current);

@@ -35,8 +35,8 @@ lh_tls_options lh_tls_options_for(const lh_tls_options *options, const char *wor
 
 /* Of a certificate, for the log. */
 typedef struct lh_tls_description {
-    char serial[64];  /* "5F02" */
-    char expires[32]; /* "2027-01-31T12:00:00Z"; "": not known */
+    lh_tls_serial serial; /* "5F02" */
+    char expires[32];     /* "2027-01-31T12:00:00Z"; "": not known */
 } lh_tls_description;
 
 /* Reads the files of *options, whose texts outlive the credentials. LH_ERR_INVALID (which file, and

@@ -83,7 +83,10 @@ lh_tls_identity lh_tls_identity_of(const X509 *certificate) {
         count++;
     }
     GENERAL_NAMES_free(names);
-    return count == 1 ? found : stranger;
+    if (count != 1)
+        return stranger;
+    lh_tls_serial_of(certificate, found.serial);
+    return found;
 }
 
 /* ---- Whom is meant ---- */

@@ -11,6 +11,7 @@
 #pragma once
 
 #include "common/base/name.h"
+#include "common/net/tls_serial.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -31,6 +32,7 @@ typedef enum lh_tls_identity_kind {
 typedef struct lh_tls_identity {
     lh_tls_identity_kind kind;
     char name[LH_NAME_BYTES], site[LH_NAME_BYTES]; /* a worker's; else "" */
+    lh_tls_serial serial;                          /* of the certificate; "": there is none */
 } lh_tls_identity;
 
 /* Of one name of the kind URI; a STRANGER where it is not one of the two above. */

@@ -40,8 +40,8 @@ static void list_hosts(own_hosts *hosts, lh_membership_options *options) {
 /* The files are there then. */
 static lh_status write_files(lh_membership *membership, lh_error *error) {
     lh_membership_view view;
-    lh_status status =
-        lh_upkeep_refresh(lh_membership_upkeep(membership), time(NULL), false, &view, error);
+    const lh_upkeep_moment moment = {.now_s = time(NULL)};
+    lh_status status = lh_upkeep_refresh(lh_membership_upkeep(membership), &moment, &view, error);
     if (status == LH_OK)
         lh_membership_view_reset(&view);
     return status;

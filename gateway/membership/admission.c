@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 __attribute__((format(printf, 3, 4))) static bool
 refuse(lh_join_refusal *refusal, lh_join_refusal_code code, const char *format, ...) {
@@ -74,4 +75,55 @@ bool lh_admission_decide(const lh_records *records, const lh_join_request *reque
     snprintf(admission->name, sizeof admission->name, "%s", name);
     snprintf(admission->site, sizeof admission->site, "%s", invitation->site);
     return true;
+}
+
+/* ---- Renewing ---- */
+
+bool lh_admission_is_early(int64_t issued_s, int64_t now_s) {
+    return issued_s > now_s + LH_ADMISSION_CLOCK_S;
+}
+
+static int64_t due_s(const lh_member *member) {
+    return member->issued_s + (member->expires_s - member->issued_s) / 2;
+}
+
+bool lh_admission_is_fresh(const lh_records *records, const lh_member *member, int64_t now_s) {
+    const char *signing = lh_authority_list_signing(&records->authorities)->id;
+    return strcmp(member->authority, signing) == 0 && now_s < due_s(member) &&
+           !lh_admission_is_early(member->issued_s, now_s);
+}
+
+static bool refuse_early(const lh_member *shown, lh_join_refusal *refusal) {
+    char due[32] = "?";
+    struct tm parts;
+    time_t when = (time_t)due_s(shown);
+    if (gmtime_r(&when, &parts))
+        strftime(due, sizeof due, "%Y-%m-%dT%H:%M:%SZ", &parts);
+    return refuse(refusal, LH_JOIN_NOT_DUE,
+                  "this certificate of worker %s is renewed from %s on, or as soon as the fleet "
+                  "changes its CA",
+                  shown->name, due);
+}
+
+bool lh_admission_decide_renewal(const lh_records *records, const lh_renewal_claim *claim,
+                                 int64_t now_s, lh_join_refusal *refusal) {
+    const lh_member_list *members = &records->members;
+    const lh_member *shown = lh_member_list_find_serial(members, claim->serial);
+    if (!shown || strcmp(shown->name, claim->name) != 0 || !lh_member_is_good(shown, now_s))
+        return refuse(refusal, LH_JOIN_TOKEN_REVOKED,
+                      "the certificates of worker %s are revoked, or not of this fleet",
+                      claim->name);
+    const lh_member *same = lh_member_list_find_key(members, claim->name, claim->key_sha256, now_s);
+    if (same && lh_admission_is_fresh(records, same, now_s))
+        return true;
+    if (lh_admission_is_fresh(records, shown, now_s))
+        return refuse_early(shown, refusal);
+    size_t count = lh_member_list_count(members, claim->name, &records->authorities, now_s);
+    if (count <
+        (claim->is_where_it_serves ? LH_MEMBER_CERTIFICATES_MAX : LH_ADMISSION_ANYWHERE_MAX))
+        return true;
+    return refuse(refusal, LH_JOIN_TOO_MANY,
+                  "worker %s has %zu certificates that are good: ask from the machine on which it "
+                  "serves, or revoke it and join again",
+                  claim->name, count);
 }

@@ -1,6 +1,6 @@
-/* How often an address may show a wrong secret: a few times in a minute, then it has to wait for
- * the rest of it. Addresses come and go; the table keeps those that have tried last. No clock.
- * Thread: the owner's. */
+/* How often somebody may try something, as an address may show a wrong secret: a few times in a
+ * minute, then it has to wait for the rest of it. They come and go; the table keeps those that have
+ * tried last. No clock. Thread: the owner's. */
 #pragma once
 
 #include <stdbool.h>
@@ -10,7 +10,7 @@
 #define LH_ATTEMPT_LIMIT_ADDRESSES 64u
 
 typedef struct lh_attempt_limit_entry {
-    uint64_t address; /* lh_address_key */
+    uint64_t address; /* lh_address_key, or another number for whoever tries */
     int64_t since_us; /* of the first attempt of the minute */
     uint32_t count;   /* 0: free */
 } lh_attempt_limit_entry;
@@ -22,5 +22,5 @@ typedef struct lh_attempt_limit {
 
 /* Whether it may try now. */
 bool lh_attempt_limit_allows(const lh_attempt_limit *limit, uint64_t address, int64_t now_us);
-/* It was wrong. */
+/* It has tried. */
 void lh_attempt_limit_note(lh_attempt_limit *limit, uint64_t address, int64_t now_us);

@@ -12,12 +12,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #undef lh_error /* openssl/lhash.h keeps its names of before 1.1 as macros */
 
 enum {
     SERIAL_BYTES = 16,
     AUTHORITY_LIFE_DAYS = 3652,
+    AUTHORITY_BACKDATED_DAYS = 365,
 };
 
 struct lh_certificate_authority {
@@ -53,22 +55,25 @@ static bool set_times(X509 *certificate, int64_t not_before_s, int64_t not_after
 }
 
 /* Random (RFC 5280, 4.1.2.2), above 0, and of one length, so that its digits are one text. */
-static bool set_serial(X509 *certificate, char text[LH_SERIAL_BYTES]) {
+static void make_serial(char text[LH_SERIAL_BYTES]) {
     uint64_t halves[2] = {lh_random_u64(), lh_random_u64()};
     uint8_t bytes[SERIAL_BYTES];
     memcpy(bytes, halves, sizeof bytes);
     bytes[0] = (uint8_t)((bytes[0] & 0x3f) | 0x40);
     for (size_t i = 0; i < SERIAL_BYTES; i++)
         snprintf(text + 2 * i, 3, "%02X", bytes[i]);
-    BIGNUM *number = BN_bin2bn(bytes, SERIAL_BYTES, NULL);
-    bool is_set = number && BN_to_ASN1_INTEGER(number, X509_get_serialNumber(certificate));
+}
+
+static bool set_serial(X509 *certificate, const char *text) {
+    BIGNUM *number = NULL;
+    bool is_set = BN_hex2bn(&number, text) == LH_SERIAL_BYTES - 1 &&
+                  BN_to_ASN1_INTEGER(number, X509_get_serialNumber(certificate));
     BN_free(number);
     return is_set;
 }
 
 /* Version 3, without names and extensions. NULL: no memory. */
-static X509 *begin(EVP_PKEY *key, int64_t not_before_s, int64_t not_after_s,
-                   char serial[LH_SERIAL_BYTES]) {
+static X509 *begin(EVP_PKEY *key, int64_t not_before_s, int64_t not_after_s, const char *serial) {
     X509 *certificate = X509_new();
     if (certificate && X509_set_version(certificate, X509_VERSION_3) == 1 &&
         set_serial(certificate, serial) && set_times(certificate, not_before_s, not_after_s) &&
@@ -112,9 +117,11 @@ lh_status lh_certificate_authority_make(int64_t now_s, lh_certificate_authority 
     if (!authority)
         return no_memory(error);
     authority->key = EVP_EC_gen("P-256");
+    make_serial(serial);
     if (authority->key)
-        authority->certificate = begin(authority->key, now_s - LH_JOIN_BACKDATED_S,
-                                       now_s + (int64_t)AUTHORITY_LIFE_DAYS * 86400, serial);
+        authority->certificate =
+            begin(authority->key, now_s - (int64_t)AUTHORITY_BACKDATED_DAYS * 86400,
+                  now_s + (int64_t)AUTHORITY_LIFE_DAYS * 86400, serial);
     lh_status status = authority->certificate ? name_by_key(authority, error) : no_memory(error);
     if (status == LH_OK && !sign_itself(authority))
         status = no_memory(error);
@@ -273,6 +280,10 @@ lh_status lh_certificate_authority_issue(const lh_certificate_authority *authori
                                          lh_error *error) {
     if (!authority->key)
         return lh_fail(error, LH_ERR_INVALID, "the CA %s has no key any more", authority->id);
+    if (!serial[0])
+        make_serial(serial);
+    if (strspn(serial, "0123456789ABCDEF") != LH_SERIAL_BYTES - 1)
+        return lh_fail(error, LH_ERR_INVALID, "'%.32s' is no serial number", serial);
     X509 *certificate = begin(key, terms->not_before_s, terms->not_after_s, serial);
     lh_status status = certificate && complete(certificate, authority, terms)
                            ? render_certificate(certificate, pem)
@@ -292,4 +303,43 @@ lh_status lh_certificate_authority_issue_pair(const lh_certificate_authority *au
             : no_memory(error);
     EVP_PKEY_free(key);
     return status;
+}
+
+/* ---- Certificates that were issued before ---- */
+
+static bool has_names(const X509 *certificate, const lh_certificate_terms *terms) {
+    X509 *wanted = X509_new();
+    int at = X509_get_ext_by_NID(certificate, NID_subject_alt_name, -1);
+    bool is_same =
+        wanted && at >= 0 && set_subject(wanted, terms->common_name) && add_names(wanted, terms) &&
+        X509_NAME_cmp(X509_get_subject_name(certificate), X509_get_subject_name(wanted)) == 0 &&
+        ASN1_OCTET_STRING_cmp(X509_EXTENSION_get_data(X509_get_ext(certificate, at)),
+                              X509_EXTENSION_get_data(X509_get_ext(wanted, 0))) == 0;
+    X509_free(wanted);
+    return is_same;
+}
+
+static bool read_times(const X509 *certificate, lh_certificate_terms *terms) {
+    struct tm from, until;
+    if (ASN1_TIME_to_tm(X509_get0_notBefore(certificate), &from) != 1 ||
+        ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &until) != 1)
+        return false;
+    terms->not_before_s = timegm(&from);
+    terms->not_after_s = timegm(&until);
+    return true;
+}
+
+bool lh_certificate_authority_has_issued(const lh_certificate_authority *authority, const char *pem,
+                                         size_t length, lh_certificate_terms *terms) {
+    BIO *bio = length <= INT_MAX ? BIO_new_mem_buf(pem, (int)length) : NULL;
+    EVP_PKEY *key = bio ? PEM_read_bio_PrivateKey(bio, NULL, NULL, "") : NULL;
+    X509 *certificate = key ? PEM_read_bio_X509(bio, NULL, NULL, "") : NULL;
+    bool is_own = certificate && X509_check_private_key(certificate, key) == 1 &&
+                  X509_verify(certificate, X509_get0_pubkey(authority->certificate)) == 1 &&
+                  has_names(certificate, terms) && read_times(certificate, terms);
+    X509_free(certificate);
+    EVP_PKEY_free(key);
+    BIO_free(bio);
+    ERR_clear_error();
+    return is_own;
 }

@@ -19,7 +19,9 @@ typedef struct lh_certificate_authority lh_certificate_authority;
 #define LH_AUTHORITY_ID_BYTES 17 /* 16 hex digits, and the end */
 #define LH_SERIAL_BYTES       33 /* 32 upper-case hex digits, and the end */
 
-/* A new one, valid from an hour before now for ten years. LH_ERR_NO_MEMORY. */
+/* A new one, valid for ten years, and from a year before now: a clock that is ahead while a CA is
+ * made does not make one of the future, which nobody could believe when the clock is right again.
+ * LH_ERR_NO_MEMORY. */
 lh_status lh_certificate_authority_make(int64_t now_s, lh_certificate_authority **authority,
                                         lh_error *error);
 /* From PEM: its certificate, and its key where it is there. LH_ERR_INVALID: there is no certificate
@@ -51,8 +53,15 @@ typedef struct lh_certificate_terms {
     int64_t not_before_s, not_after_s; /* Unix time */
 } lh_certificate_terms;
 
-/* Appends the certificate as PEM. It is good for client and server and for no CA. LH_ERR_INVALID:
- * the authority has no key; LH_ERR_NO_MEMORY. */
+/* Whether the PEM has a key, and first a certificate for it that this authority has signed, with
+ * the common name, URI and hosts of *terms; its times go to *terms. */
+bool lh_certificate_authority_has_issued(const lh_certificate_authority *authority, const char *pem,
+                                         size_t length, lh_certificate_terms *terms);
+
+/* Appends the certificate as PEM. It is good for client and server and for no CA. serial: "", and
+ * it gets a new one; or that of a certificate that the authority has issued for the same key and
+ * the same times, which is issued once more. LH_ERR_INVALID: the authority has no key, or the serial is
+ * none; LH_ERR_NO_MEMORY. */
 lh_status lh_certificate_authority_issue(const lh_certificate_authority *authority,
                                          struct evp_pkey_st *key, const lh_certificate_terms *terms,
                                          char serial[LH_SERIAL_BYTES], lh_text_buffer *pem,

@@ -92,22 +92,23 @@ bool lh_certificate_grant_join(const lh_issuer *issuer, const lh_join_request *r
 
 /* ---- Renewing ---- */
 
-/* Ends the change. Whoever was revoked after the handshake gets nothing more. */
-static bool renew(const lh_issuer *issuer, lh_records_change *change, const lh_applicant *a,
-                  int64_t now_s, lh_join_grant *grant, lh_join_refusal *refusal) {
-    const lh_member *member = lh_member_list_find(&change->records.members, a->name);
-    if (member && lh_member_is_good(member, now_s))
+/* Ends the change. */
+static bool renew(const lh_issuer *issuer, lh_records_change *change,
+                  const lh_renewing_member *member, const lh_applicant *a, int64_t now_s,
+                  lh_join_grant *grant, lh_join_refusal *refusal) {
+    const lh_renewal_claim claim = {.name = member->name,
+                                    .serial = member->serial,
+                                    .key_sha256 = lh_certificate_request_key_sha256(a->request),
+                                    .is_where_it_serves = member->is_where_it_serves};
+    if (lh_admission_decide_renewal(&change->records, &claim, now_s, refusal))
         return grant_and_commit(issuer, change, a, now_s, grant, refusal);
     lh_records_abandon(change);
-    refusal->code = LH_JOIN_TOKEN_REVOKED;
-    snprintf(refusal->message, sizeof refusal->message,
-             "the certificates of worker %s are revoked, or not of this fleet", a->name);
     return false;
 }
 
-bool lh_certificate_grant_renewal(const lh_issuer *issuer, const char *name, const char *site,
-                                  const lh_join_renewal *renewal, const char *observed,
-                                  int64_t now_s, lh_join_grant *grant, lh_join_refusal *refusal) {
+bool lh_certificate_grant_renewal(const lh_issuer *issuer, const lh_renewing_member *member,
+                                  const lh_join_renewal *renewal, int64_t now_s,
+                                  lh_join_grant *grant, lh_join_refusal *refusal) {
     lh_records_change change;
     lh_error error;
     bool is_granted = false;
@@ -116,14 +117,14 @@ bool lh_certificate_grant_renewal(const lh_issuer *issuer, const char *name, con
     lh_certificate_request *csr = read_request(renewal->csr, refusal);
     if (!csr)
         return false;
-    const lh_applicant a = {.name = name,
-                            .site = site,
-                            .observed = observed,
+    const lh_applicant a = {.name = member->name,
+                            .site = member->site,
+                            .observed = member->observed,
                             .addresses = renewal->addresses,
                             .address_count = renewal->address_count,
                             .request = csr};
     if (lh_records_begin(issuer->folder, &change, &error) == LH_OK)
-        is_granted = renew(issuer, &change, &a, now_s, grant, refusal);
+        is_granted = renew(issuer, &change, member, &a, now_s, grant, refusal);
     else
         refuse_unavailable(&error, refusal);
     lh_certificate_request_destroy(csr);

@@ -32,12 +32,22 @@ typedef struct lh_applicant {
 } lh_applicant;
 
 /* Signs with the CA that signs, adds the certificate to the records of the change, and fills the
- * grant with it and the bundle of CAs. LH_ERR_IO, LH_ERR_INVALID: of the CA's files; LH_ERR_LIMIT;
- * LH_ERR_NO_MEMORY: the change is to be abandoned. */
+ * grant with it and the bundle of CAs. Where the records have a fresh one of this name for the same
+ * key, that one is issued once more, and none is added. LH_ERR_IO, LH_ERR_INVALID: of the CA's
+ * files; LH_ERR_LIMIT; LH_ERR_NO_MEMORY: the change is to be abandoned. */
 lh_status lh_issuer_grant(const lh_issuer *issuer, lh_records_change *change,
                           const lh_applicant *applicant, int64_t now_s, lh_join_grant *grant,
                           lh_error *error);
 
+/* When a certificate was issued, and when it ends. Unix time. */
+typedef struct lh_issued_life {
+    int64_t issued_s, ends_s;
+} lh_issued_life;
+
+/* Whether the file of this name in the folder has the gateway's own key and a certificate as
+ * lh_issuer_issue_own would make them, and from when until when that is good. */
+bool lh_issuer_read_own(const lh_issuer *issuer, const char *file, const char *id,
+                        lh_issued_life *life);
 /* Makes the gateway's own key and certificate, signed by the CA of this id, and writes them and the
  * CA's certificate to the file of this name in the folder. Errors as above. */
 lh_status lh_issuer_issue_own(const lh_issuer *issuer, const char *file, const char *id,

@@ -191,7 +191,7 @@ static lh_status read_members(const lh_json_reader *root, lh_member_list *member
         lh_member member;
         read_member(&r, &member);
         lh_status status =
-            lh_json_is_good(root) ? lh_member_list_add(members, &member, error) : LH_OK;
+            lh_json_is_good(root) ? lh_member_list_append(members, &member, error) : LH_OK;
         if (status != LH_OK)
             return status;
     }

@@ -25,9 +25,11 @@ void lh_trust_spread_note(lh_trust_spread *spread, const char *name, const char 
     snprintf(spread->names[spread->count++], LH_NAME_BYTES, "%s", name);
 }
 
-bool lh_trust_spread_is_complete(const lh_trust_spread *spread, const lh_member_list *members) {
+bool lh_trust_spread_is_complete(const lh_trust_spread *spread, const lh_member_list *members,
+                                 int64_t now_s) {
     for (size_t i = 0; i < members->count; i++)
-        if (!has(spread, members->members[i].name))
+        if (lh_member_is_good(&members->members[i], now_s) &&
+            !has(spread, members->members[i].name))
             return false;
     return true;
 }

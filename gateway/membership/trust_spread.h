@@ -18,5 +18,6 @@ typedef struct lh_trust_spread {
 void lh_trust_spread_begin(lh_trust_spread *spread, const char *bundle_sha256);
 /* A worker has reported the digest of its bundle, "" where it has none. */
 void lh_trust_spread_note(lh_trust_spread *spread, const char *name, const char *bundle_sha256);
-/* All who have a certificate that is good. */
-bool lh_trust_spread_is_complete(const lh_trust_spread *spread, const lh_member_list *members);
+/* All who have a certificate that is good now. */
+bool lh_trust_spread_is_complete(const lh_trust_spread *spread, const lh_member_list *members,
+                                 int64_t now_s);

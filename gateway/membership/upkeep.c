@@ -2,6 +2,7 @@
 #include "gateway/membership/upkeep.h"
 
 #include "common/base/log.h"
+#include "gateway/membership/admission.h"
 #include "gateway/membership/authority_files.h"
 
 #include <stdio.h>
@@ -22,24 +23,31 @@ static bool has_changed(const lh_upkeep *upkeep, struct stat *info) {
            info->st_mtim.tv_nsec != upkeep->seen.tv_nsec;
 }
 
-static bool may_leave(const lh_records *records, const lh_authority_entry *entry, int64_t now_s) {
-    return entry->state == LH_AUTHORITY_LEAVING && now_s >= entry->since_s + LOOK_S &&
-           !lh_member_list_depends_on(&records->members, entry->id, now_s);
+static bool may_leave(const lh_records *records, const lh_authority_entry *entry,
+                      const lh_upkeep_moment *moment) {
+    return entry->state == LH_AUTHORITY_LEAVING && moment->is_clock_settled &&
+           moment->now_s >= entry->since_s + LOOK_S &&
+           !lh_member_list_depends_on(&records->members, entry->id, moment->in_use, moment->now_s);
+}
+
+static bool may_sign(const lh_authority_entry *next, const lh_upkeep_moment *moment) {
+    return next && (moment->everybody_believes ||
+                    (moment->is_clock_settled && moment->now_s >= next->until_s));
 }
 
 /* Moves CAs on. True: something has changed. */
-static bool advance(lh_records *records, int64_t now_s, bool everybody_believes) {
+static bool advance(lh_records *records, const lh_upkeep_moment *moment) {
     lh_authority_list *list = &records->authorities;
     const lh_authority_entry *next = lh_authority_list_next(list);
-    bool has_changed = next && (everybody_believes || now_s >= next->until_s);
+    bool has_changed = may_sign(next, moment);
     if (has_changed) {
         lh_log(LH_LOG_INFO, "fleet", "another CA signs from now on ca=%s reason=\"%s\"", next->id,
-               everybody_believes ? "all members believe it" : "the overlap is over");
-        lh_authority_list_promote(list, now_s);
+               moment->everybody_believes ? "all members believe it" : "the overlap is over");
+        lh_authority_list_promote(list, moment->now_s);
     }
     for (size_t i = list->count; i > 1; i--) {
         lh_authority_entry entry = list->entries[i - 1];
-        if (!may_leave(records, &entry, now_s))
+        if (!may_leave(records, &entry, moment))
             continue;
         lh_log(LH_LOG_INFO, "fleet", "a CA is believed no more: nobody depends on it ca=%s",
                entry.id);
@@ -60,7 +68,7 @@ static void follow(const lh_upkeep *upkeep, const lh_authority_list *before,
             lh_authority_files_drop_key(upkeep->issuer->folder, after->entries[i].id);
 }
 
-static lh_status advance_on_disk(lh_upkeep *upkeep, int64_t now_s, bool everybody_believes,
+static lh_status advance_on_disk(lh_upkeep *upkeep, const lh_upkeep_moment *moment,
                                  lh_error *error) {
     lh_records_change change;
     lh_status status = lh_records_begin(upkeep->issuer->folder, &change, error);
@@ -72,7 +80,7 @@ static lh_status advance_on_disk(lh_upkeep *upkeep, int64_t now_s, bool everybod
         return lh_fail(error, LH_ERR_INVALID, "the records in %.200s are gone",
                        upkeep->issuer->folder);
     }
-    if (!advance(&change.records, now_s, everybody_believes)) {
+    if (!advance(&change.records, moment)) {
         lh_records_abandon(&change);
         return LH_OK;
     }
@@ -83,26 +91,56 @@ static lh_status advance_on_disk(lh_upkeep *upkeep, int64_t now_s, bool everybod
     return status;
 }
 
+/* ---- Its own certificate ---- */
+
+static bool is_own_early(const lh_upkeep *upkeep, int64_t now_s) {
+    return lh_admission_is_early(upkeep->own.issued_s, now_s);
+}
+
+static bool is_own_due(const lh_upkeep *upkeep, int64_t now_s) {
+    const lh_issued_life *own = &upkeep->own;
+    return is_own_early(upkeep, now_s) ||
+           now_s >= own->issued_s + (own->ends_s - own->issued_s) * 2 / 3;
+}
+
+/* That of an earlier start, where the CA of this id has signed it. */
+static void find_own(lh_upkeep *upkeep, const char *id) {
+    if (upkeep->own_authority[0] ||
+        !lh_issuer_read_own(upkeep->issuer, LH_OWN_CERTIFICATE_FILE, id, &upkeep->own))
+        return;
+    snprintf(upkeep->own_authority, sizeof upkeep->own_authority, "%s", id);
+}
+
+/* Issues it, where that is due or another CA signs now. */
 static lh_status renew_own(lh_upkeep *upkeep, const char *id, int64_t now_s, lh_error *error) {
+    find_own(upkeep, id);
+    bool is_by_it = strcmp(upkeep->own_authority, id) == 0;
+    if (is_by_it && !is_own_due(upkeep, now_s))
+        return LH_OK;
+    if (is_by_it && is_own_early(upkeep, now_s))
+        lh_log(LH_LOG_WARN, "fleet",
+               "the gateway's certificate was issued by a clock that was ahead, and is issued "
+               "again ahead_s=%lld",
+               (long long)(upkeep->own.issued_s - now_s));
     lh_status status =
         lh_issuer_issue_own(upkeep->issuer, LH_OWN_CERTIFICATE_FILE, id, now_s, error);
     if (status != LH_OK)
         return status;
-    upkeep->own_due_s = now_s + upkeep->issuer->life_s * 2 / 3;
+    upkeep->own = (lh_issued_life){.issued_s = now_s, .ends_s = now_s + upkeep->issuer->life_s};
     snprintf(upkeep->own_authority, sizeof upkeep->own_authority, "%s", id);
     return LH_OK;
 }
 
-static bool is_own_due(const lh_upkeep *upkeep, const char *signing, int64_t now_s) {
-    return now_s >= upkeep->own_due_s || strcmp(upkeep->own_authority, signing) != 0;
-}
+/* ---- The view ---- */
 
-static lh_status view_members(const lh_member_list *members, int64_t now_s,
-                              lh_membership_view *view, lh_error *error) {
+/* Those that have ended are among them: TLS refuses them by itself, and by a clock that may be
+ * another one in a moment. */
+static lh_status view_members(const lh_member_list *members, lh_membership_view *view,
+                              lh_error *error) {
     lh_status status = LH_OK;
     for (size_t i = 0; i < members->count && status == LH_OK; i++)
-        if (lh_member_is_good(&members->members[i], now_s))
-            status = lh_member_list_add(&view->members, &members->members[i], error);
+        if (!members->members[i].is_revoked)
+            status = lh_member_list_append(&view->members, &members->members[i], error);
     return status;
 }
 
@@ -150,9 +188,9 @@ static lh_status make_view(lh_upkeep *upkeep, int64_t now_s, lh_membership_view 
     if (status == LH_OK)
         status = view_trust(upkeep, &records.authorities, view, error);
     if (status == LH_OK)
-        status = view_members(&records.members, now_s, view, error);
+        status = view_members(&records.members, view, error);
     const char *signing = records.authorities.entries[0].id;
-    if (status == LH_OK && is_own_due(upkeep, signing, now_s))
+    if (status == LH_OK)
         status = renew_own(upkeep, signing, now_s, error);
     view->has_next = lh_authority_list_next(&records.authorities);
     lh_records_reset(&records);
@@ -160,25 +198,27 @@ static lh_status make_view(lh_upkeep *upkeep, int64_t now_s, lh_membership_view 
 }
 
 /* Nothing has happened since, and nothing is due. */
-static bool is_quiet(const lh_upkeep *upkeep, int64_t now_s, bool everybody_believes) {
-    return !everybody_believes && now_s >= upkeep->looked_s && now_s < upkeep->looked_s + LOOK_S &&
-           now_s < upkeep->own_due_s;
+static bool is_quiet(const lh_upkeep *upkeep, const lh_upkeep_moment *moment) {
+    int64_t now_s = moment->now_s;
+    return !moment->everybody_believes && now_s >= upkeep->looked_s &&
+           now_s < upkeep->looked_s + LOOK_S && !is_own_due(upkeep, now_s);
 }
 
-lh_status lh_upkeep_refresh(lh_upkeep *upkeep, int64_t now_s, bool everybody_believes,
-                            lh_membership_view *view, lh_error *error) {
+lh_status lh_upkeep_refresh(lh_upkeep *upkeep, const lh_upkeep_moment *at, lh_membership_view *view,
+                            lh_error *error) {
     struct stat info;
+    lh_upkeep_moment moment = *at;
     *view = (lh_membership_view){0};
-    everybody_believes = everybody_believes && upkeep->has_next;
-    if (!has_changed(upkeep, &info) && is_quiet(upkeep, now_s, everybody_believes))
+    moment.everybody_believes = at->everybody_believes && upkeep->has_next;
+    if (!has_changed(upkeep, &info) && is_quiet(upkeep, &moment))
         return LH_OK;
-    lh_status status = advance_on_disk(upkeep, now_s, everybody_believes, error);
+    lh_status status = advance_on_disk(upkeep, &moment, error);
     if (status != LH_OK)
         return status;
-    upkeep->looked_s = now_s;
-    if (!has_changed(upkeep, &info) && now_s < upkeep->own_due_s)
+    upkeep->looked_s = moment.now_s;
+    if (!has_changed(upkeep, &info) && !is_own_due(upkeep, moment.now_s))
         return LH_OK;
-    status = make_view(upkeep, now_s, view, error);
+    status = make_view(upkeep, moment.now_s, view, error);
     if (status != LH_OK) {
         lh_membership_view_reset(view);
         return status;

@@ -11,6 +11,7 @@ import subprocess
 import time
 
 from certificates import EC
+from crc32c import seal
 from programs import PATIENCE_S, Program, build_folder, free_port, need_file, need_model, wait_until
 
 LOOPBACK = "127.0.0.1"
@@ -51,9 +52,10 @@ def status_of(block):
 
 
 class Peer:
-    """One connection to the fleet port. alpn: what it offers; certificate: a file with certificate and key, or None."""
+    """One connection to the fleet port. alpn: what it offers; certificate: a file with certificate and key, or None; source: the address of
+    loopback that it comes from."""
 
-    def __init__(self, port, alpn=("h2",), certificate=None, key=None, timeout=PATIENCE_S):
+    def __init__(self, port, alpn=("h2",), certificate=None, key=None, timeout=PATIENCE_S, source=LOOPBACK):
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         context.minimum_version = ssl.TLSVersion.TLSv1_3
@@ -61,7 +63,7 @@ class Peer:
             context.set_alpn_protocols(list(alpn))
         if certificate:
             context.load_cert_chain(certificate, key)
-        plain = socket.create_connection((LOOPBACK, port), timeout)
+        plain = socket.create_connection((LOOPBACK, port), timeout, (source, 0))
         try:
             self.socket = context.wrap_socket(plain, server_hostname=LOOPBACK)
         except BaseException:
@@ -179,8 +181,8 @@ class Machine:
         self.certificate.write_text(grant["certificate"])
         self.trust.write_text(grant["trust"])
 
-    def connect(self, port):
-        return Peer(port, ["h2"], self.certificate, self.key).greet()
+    def connect(self, port, source=LOOPBACK):
+        return Peer(port, ["h2"], self.certificate, self.key, source=source).greet()
 
     def is_accepted(self, port):
         try:
@@ -189,17 +191,32 @@ class Machine:
         except OSError:
             return False
 
+    def ask_renewal(self, peer, csr, name=None):
+        """Status and body."""
+        return peer.request("POST", f"/fleet/workers/{name or self.name}/certificate",
+                            {"protocol": 1, "csr": csr, "addresses": [], "time": int(time.time())})
+
     def renew(self, port, name=None):
-        """With a fresh key."""
+        """With a fresh key; the status."""
         key = self.folder / f"{self.label}-renewed.key"
         csr = self.make_request(key)
         with self.connect(port) as peer:
-            status, answer = peer.request("POST", f"/fleet/workers/{name or self.name}/certificate",
-                                          {"protocol": 1, "csr": csr, "addresses": [], "time": int(time.time())})
+            status, answer = self.ask_renewal(peer, csr, name)
         if status == 200:
             key.replace(self.key)
             self.keep(json.loads(answer))
         return status
+
+    def report(self, port):
+        """As a worker that uses the certificate that it has: the status of the answer."""
+        ends = subprocess.run(["openssl", "x509", "-noout", "-enddate", "-in", self.certificate], check=True, capture_output=True, text=True).stdout
+        body = json.dumps({
+            "protocol": 4, "instance": "00000000000000aa", "site": self.site, "version": "0", "isa": "none", "threads": 1,
+            "addresses": {"tls": f"{LOOPBACK}:9", "plain": None}, "memory_bytes": 1, "kv_bytes": 0, "assignment": None, "compute": None, "next": None,
+            "kv": None, "steps": {"active": 0, "done": 0, "failed": 0}, "leaving": False,
+            "host": {"certificate_ends_s": ssl.cert_time_to_seconds(ends.strip().partition("=")[2])}})
+        with self.connect(port) as peer:
+            return peer.request("PUT", f"/fleet/workers/{self.name}", seal(self.name, body).encode())[0]
 
     def text(self):
         return subprocess.run(["openssl", "x509", "-noout", "-text", "-in", self.certificate], check=True, capture_output=True).stdout.decode()

@@ -244,11 +244,33 @@ class Joining(unittest.TestCase):
 
     def test_a_member_renews_its_own_certificate_alone(self):
         one, other = self.member("renews"), self.member("other")
-        before = one.certificate.read_text()
-        self.assertEqual(one.renew(self.fleet.port), 200)
-        self.assertNotEqual(one.certificate.read_text(), before)
-        self.assertTrue(one.is_accepted(self.fleet.port))
+        self.assertEqual(one.renew(self.fleet.port), 429, "half of its life is not over")
         self.assertEqual(other.renew(self.fleet.port, "renews"), 403)
+
+    def test_a_copied_key_ousts_nobody(self):
+        """Renewals with a copy of a member's key and certificate, which is still connected."""
+        member = self.member("copied")
+        with member.connect(self.fleet.port) as serving:
+            for _ in range(10):
+                with member.connect(self.fleet.port) as copy:
+                    status, answer = member.ask_renewal(copy, member.make_request(self.folder / "copy.key"))
+                self.assertEqual(status, 429)
+                self.assertEqual(json.loads(answer)["error"]["code"], "not_due")
+            self.assertEqual(serving.request("GET", "/fleet/trust")[0], 200)
+        self.assertTrue(member.is_accepted(self.fleet.port))
+
+    def test_a_lost_answer_is_given_again(self):
+        """With the key that was certified before: as often as it is asked for."""
+        member = self.member("forgetful")
+        csr = subprocess.run(["openssl", "req", "-new", "-key", member.key, "-subj", "/CN=x"], check=True, capture_output=True, text=True).stdout
+        number = re.search(r"Serial Number:\s+(\S+)", member.text()).group(1)
+        for _ in range(10):
+            with member.connect(self.fleet.port) as peer:
+                status, answer = member.ask_renewal(peer, csr)
+            self.assertEqual(status, 200)
+            member.keep(json.loads(answer))
+            self.assertEqual(re.search(r"Serial Number:\s+(\S+)", member.text()).group(1), number)
+        self.assertTrue(member.is_accepted(self.fleet.port))
 
     def test_a_revoked_member_is_out_within_a_second(self):
         member, bystander = self.member("out"), self.member("in")
@@ -368,6 +390,7 @@ class Lives(unittest.TestCase):
         self.assertNotEqual(fleet.token().pin, old.pin)
         self.assertEqual(member.renew(fleet.port), 200)
         self.assertEqual(member.trust.read_text().count("BEGIN"), 2)
+        self.assertEqual(member.report(fleet.port), 200, "it uses what it has got")
         wait_until(lambda: "believed no more" in fleet.gateway.log_text(), "the old one goes")
         self.assertTrue(member.is_accepted(fleet.port))
         self.assertEqual(fleet.run("members").count("\nCA "), 1)

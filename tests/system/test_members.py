@@ -10,7 +10,7 @@ import time
 import unittest
 
 from certificates import issue
-from crc32c import crc32c
+from crc32c import seal
 from fleet import Fleet
 from programs import Program, free_port, run_tests, wait_until
 from secure_fleet import HOME, SecureFleet
@@ -18,10 +18,6 @@ from stream import Stream
 
 PROMPT = "Once upon a time there was a lighthouse keeper who"
 TOKENS = 64
-
-
-def seal(name, body):
-    return f"{body}\ncrc32c={crc32c((name + body).encode()):08x}\n"
 
 
 def sealed_report(name, site, instance="00000000000000aa", address=f"{HOME}:9"):

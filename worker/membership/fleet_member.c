@@ -47,25 +47,35 @@ static void render_time(int64_t seconds, char text[32]) {
         strcpy(text, "?");
 }
 
+/* Who is early asks for another certificate first of all: the gateway gives one where its clock is
+ * the same, and otherwise says whose clock is wrong. */
+static void warn_early(const lh_own_membership *membership, int64_t not_before_s, int64_t now_s) {
+    char edge[32], clock[32];
+    render_time(not_before_s, edge);
+    render_time(now_s, clock);
+    lh_log(LH_LOG_WARN, "membership",
+           "the certificate is valid from %s on, and this machine's clock says %s: one of the "
+           "clocks is wrong, or was when it was issued; another one is asked for worker=%s",
+           edge, clock, membership->name);
+}
+
 static lh_status check_life(const lh_own_membership *membership, lh_error *error) {
     lh_certificate_life life;
     char edge[32], clock[32];
     int64_t now_s = (int64_t)time(NULL);
     lh_status status = lh_certificate_read_life(membership->certificate, &life, error);
-    if (status != LH_OK || (now_s >= life.not_before_s && now_s < life.not_after_s))
+    if (status != LH_OK)
         return status;
+    if (now_s < life.not_before_s)
+        warn_early(membership, life.not_before_s, now_s);
+    if (now_s < life.not_after_s)
+        return LH_OK;
     render_time(now_s, clock);
-    bool has_ended = now_s >= life.not_after_s;
-    render_time(has_ended ? life.not_after_s : life.not_before_s, edge);
-    return has_ended
-               ? lh_fail(error, LH_ERR_INVALID,
-                         "the certificate of worker %s ended at %s, and it is %s: join again, with "
-                         "the line of `longhaul-gateway token` for this worker",
-                         membership->name, edge, clock)
-               : lh_fail(error, LH_ERR_INVALID,
-                         "the certificate of worker %s is valid from %s, and this machine's clock "
-                         "says %s: set the clock",
-                         membership->name, edge, clock);
+    render_time(life.not_after_s, edge);
+    return lh_fail(error, LH_ERR_INVALID,
+                   "the certificate of worker %s ended at %s, and it is %s: join again, with the "
+                   "line of `longhaul-gateway token` for this worker",
+                   membership->name, edge, clock);
 }
 
 static lh_status try_route(lh_fleet_member *member, lh_error *error) {

@@ -12,7 +12,7 @@ typedef struct lh_fleet_member lh_fleet_member;
 
 /* Joins where there is an order (NULL: it has joined before) and finds out which address of this
  * machine faces the gateway. Statuses of lh_membership_store_open, _load and lh_joining_run;
- * LH_ERR_INVALID: the certificate has ended, or by this machine's clock has not begun;
+ * LH_ERR_INVALID: the certificate has ended by this machine's clock;
  * LH_ERR_UNAVAILABLE: there is no way to the gateway's address. */
 lh_status lh_fleet_member_open(const char *folder, const lh_joining_order *order,
                                lh_fleet_member **member, lh_error *error);

@@ -121,10 +121,13 @@ bool lh_membership_store_was_used_here(const char *folder) {
     return is_read && strcmp(found, own) == 0;
 }
 
-/* For lh_membership_store_was_used_here and for people, so that a failure does not count. */
+/* For lh_membership_store_was_used_here and for people, so that a failure does not count. What is
+ * there already is not written again: on a full disk it would be lost. */
 static void note_machine(int descriptor) {
-    char name[MACHINE_BYTES];
+    char name[MACHINE_BYTES], found[MACHINE_BYTES] = "";
     name_machine(name);
+    if (pread(descriptor, found, sizeof found - 1, 0) >= 0 && strcmp(found, name) == 0)
+        return;
     if (ftruncate(descriptor, 0) != 0 ||
         pwrite(descriptor, name, strlen(name), 0) != (ssize_t)strlen(name))
         return;
@@ -132,6 +135,8 @@ static void note_machine(int descriptor) {
 
 static lh_status lock(lh_membership_store *store, lh_error *error) {
     store->lock = openat(store->folder, IN_USE, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (store->lock < 0 && errno == EROFS) /* a lock needs no right to write */
+        store->lock = openat(store->folder, IN_USE, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (store->lock >= 0 && flock(store->lock, LOCK_EX | LOCK_NB) == 0) {
         note_machine(store->lock);
         return LH_OK;

@@ -2,6 +2,7 @@
 #include "worker/membership/renewal.h"
 
 #include "common/base/arithmetic.h"
+#include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/random_id.h"
 #include "worker/membership/member_request.h"
@@ -16,9 +17,11 @@ enum {
     LOOK_S = 60,
     PAUSE_S_MAX = 3600,
     /* so that a fleet that hears of a new CA does not ask in one moment */
-    SPREAD_S = 30,
+    SPREAD_S = 10,
     DAY_S = 86400
 };
+
+#define SECOND_US INT64_C(1000000)
 
 struct lh_renewal {
     lh_renewal_options options;
@@ -27,8 +30,11 @@ struct lh_renewal {
     lh_certificate_life life;
     char trust[LH_SHA256_HEX_BYTES];        /* of the bundle in use */
     char trust_wanted[LH_SHA256_HEX_BYTES]; /* as the gateway says; "": it has not */
-    int64_t due_s, retry_s;                 /* Unix time; no try before the second one */
-    int failures;                           /* in a row */
+    int64_t due_s;                          /* Unix time, as the certificate says */
+    /* On the steady clock, since the other one may be set: due from the first on, where another CA
+     * signs now; and no try before the second. */
+    int64_t soon_us, retry_us;
+    int failures; /* in a row */
     bool working, closing;
     void (*on_closed)(void *);
     void *closed_context;
@@ -63,8 +69,9 @@ static lh_status note_set(lh_renewal *renewal, lh_error *error) {
         return lh_fail(error, LH_ERR_NO_MEMORY, "out of memory");
     lh_sha256_render(digest, renewal->trust);
     renewal->due_s = lh_certificate_renewal_s(&renewal->life);
+    renewal->soon_us = INT64_MAX;
     if (!lh_certificate_is_by_first(membership->certificate, membership->trust))
-        renewal->due_s = lh_min_i64(renewal->due_s, now() + (int64_t)(lh_random_u64() % SPREAD_S));
+        renewal->soon_us = lh_clock_us() + (int64_t)(lh_random_u64() % SPREAD_S) * SECOND_US;
     return LH_OK;
 }
 
@@ -74,10 +81,23 @@ static bool wants_trust(const lh_renewal *renewal) {
 
 static void on_look(uv_timer_t *timer);
 
+/* Seconds until that time on the steady clock; 0: it is past. */
+static int64_t until_s(int64_t us) {
+    int64_t left_us = us - lh_clock_us();
+    return left_us > 0 ? (left_us - 1) / SECOND_US + 1 : 0;
+}
+
+/* 0: now. A certificate that is not valid yet was issued by a clock that was ahead. */
+static int64_t due_in_s(const lh_renewal *renewal) {
+    int64_t now_s = now();
+    if (wants_trust(renewal) || now_s < renewal->life.not_before_s || now_s >= renewal->due_s)
+        return 0;
+    return lh_min_i64(renewal->due_s - now_s, until_s(renewal->soon_us));
+}
+
 static void look_later(lh_renewal *renewal) {
-    int64_t next_s = wants_trust(renewal) ? now() : renewal->due_s;
-    int64_t wait_s = lh_max_i64(next_s, renewal->retry_s) - now();
-    wait_s = lh_max_i64(0, lh_min_i64(wait_s, LOOK_S));
+    int64_t wait_s = lh_max_i64(due_in_s(renewal), until_s(renewal->retry_us));
+    wait_s = lh_min_i64(wait_s, LOOK_S);
     uv_timer_start(&renewal->timer, on_look, (uint64_t)wait_s * 1000, 0);
 }
 
@@ -100,7 +120,7 @@ static void ask_on_pool(uv_work_t *work) {
 static void note_failure(lh_renewal *renewal) {
     int64_t left_s = renewal->life.not_after_s - now(),
             pause_s = lh_renewal_pause_s(++renewal->failures, left_s);
-    renewal->retry_s = now() + pause_s;
+    renewal->retry_us = lh_clock_us() + pause_s * SECOND_US;
     lh_log(LH_LOG_WARN, "membership", "%s, trying again in %lld s days_left=%.1f reason=\"%s\"",
            renewal->is_for_trust ? "the fleet's new CAs are not known yet"
                                  : "the certificate is not renewed",
@@ -111,7 +131,7 @@ static void take_fresh(lh_renewal *renewal) {
     lh_error error;
     *renewal->options.membership = renewal->fresh;
     renewal->failures = 0;
-    renewal->retry_s = 0;
+    renewal->retry_us = 0;
     lh_log(LH_LOG_INFO, "membership", "%s",
            renewal->is_for_trust ? "the fleet trusts other CAs now" : "the certificate is renewed");
     lh_program_options_reload_tls(renewal->options.program, "membership");
@@ -150,8 +170,7 @@ static void on_asked(uv_work_t *work, int cancelled) {
 static void on_look(uv_timer_t *timer) {
     lh_renewal *renewal = timer->data;
     assert(!renewal->working && !renewal->closing);
-    bool is_due = wants_trust(renewal) || now() >= renewal->due_s;
-    if (!is_due || now() < renewal->retry_s) {
+    if (due_in_s(renewal) > 0 || until_s(renewal->retry_us) > 0) {
         look_later(renewal);
         return;
     }

@@ -4,6 +4,9 @@
  *                       | renewed, with a fresh key
  *                       | else again after 1 s, 2 s, 4 s, ... an hour, an eighth of what is left
  *
+ * It is renewed at once where by this clock it is not valid yet, since then a clock was ahead when
+ * it was issued.
+ *
  * What it gets is stored as a whole set and then read by all connections that are opened from then
  * on; those that are open live on. The clock is looked at once a minute, so that a machine that
  * slept, or whose clock was set, is not late for longer.

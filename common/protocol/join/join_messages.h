@@ -71,8 +71,10 @@ typedef struct lh_join_grant {
     X(LH_JOIN_TOKEN_REVOKED, "token_revoked", 403)                                                 \
     X(LH_JOIN_NAME_WRONG, "name_wrong", 403)                                                       \
     X(LH_JOIN_NAME_TAKEN, "name_taken", 409)                                                       \
+    X(LH_JOIN_TOO_MANY, "too_many", 409)                                                           \
     X(LH_JOIN_PROTOCOL, "protocol", 426)                                                           \
     X(LH_JOIN_BUSY, "busy", 429)                                                                   \
+    X(LH_JOIN_NOT_DUE, "not_due", 429)                                                             \
     X(LH_JOIN_UNAVAILABLE, "unavailable", 503)
 
 typedef enum lh_join_refusal_code {

@@ -18,19 +18,29 @@
 #include <string.h>
 #include <time.h>
 
-/* One on its way holds some 100 KiB, so that is 6 MiB. */
-static const lh_stream_quota_limits quota_limits = {
+/* One on its way holds some 100 KiB, so that is 12 MiB of both kinds. */
+static const lh_stream_quota_limits joining_limits = {
     .peer_max = 32, .all_max = 64, .stall_ms = 5000, .whole_ms = 10000};
+/* A copy of a member's key that sends slowly is in nobody's way. */
+static const lh_stream_quota_limits renewal_limits = {
+    .peer_max = 8, .all_max = 64, .stall_ms = 2500, .whole_ms = 10000, .has_turnover = true};
+
+/* Applications that wait for their turn. */
+typedef struct application_queue {
+    struct application *first, **last;
+} application_queue;
 
 struct lh_enrolment {
     uv_loop_t *loop;
     lh_membership *membership;
     lh_membership_watch *watch;
-    lh_stream_quota quota;
+    lh_stream_quota joinings, renewals;
     lh_attempt_limit attempts;
     lh_log_limit log_limit; /* of lines that strangers can cause */
     /* One certificate is made at a time, as the disk has it: others need libuv's threads, too. */
-    struct application *making, *waiting, **last_waiting;
+    struct application *making;
+    application_queue waiting_renewals,
+        waiting_joinings; /* in the order in which they are served */
     uint32_t
         working; /* applications that are being dealt with: these, and those who await a look */
     bool is_closing;
@@ -45,7 +55,7 @@ typedef struct application {
     lh_tls_identity identity; /* of a renewal */
     char observed[LH_ADDRESS_TEXT_BYTES];
     uint64_t address; /* lh_address_key of that */
-    bool is_renewal, is_working;
+    bool is_renewal, is_where_it_serves, is_working;
     lh_join_request request;
     lh_join_renewal renewal;
     uv_work_t work;
@@ -105,7 +115,7 @@ static void free_application(application *a) {
     free(a);
 }
 
-static void close_quota(lh_enrolment *enrolment);
+static void close_quotas(lh_enrolment *enrolment);
 
 static void end_work(application *a) {
     lh_enrolment *enrolment = a->enrolment;
@@ -116,7 +126,7 @@ static void end_work(application *a) {
     if (!a->body.stream)
         free_application(a);
     if (enrolment->is_closing && enrolment->working == 0)
-        close_quota(enrolment);
+        close_quotas(enrolment);
 }
 
 static void on_looked(lh_membership_waiter *waiter) {
@@ -127,10 +137,14 @@ static void on_work(uv_work_t *work) {
     application *a = work->data;
     lh_membership *membership = a->enrolment->membership;
     int64_t now_s = time(NULL);
+    const lh_renewing_member member = {.name = a->identity.name,
+                                       .site = a->identity.site,
+                                       .serial = a->identity.serial,
+                                       .observed = a->observed,
+                                       .is_where_it_serves = a->is_where_it_serves};
     if (a->is_renewal)
-        a->is_granted = lh_certificate_grant_renewal(
-            lh_membership_issuer(membership), a->identity.name, a->identity.site, &a->renewal,
-            a->observed, now_s, &a->grant, &a->refusal);
+        a->is_granted = lh_certificate_grant_renewal(lh_membership_issuer(membership), &member,
+                                                     &a->renewal, now_s, &a->grant, &a->refusal);
     else
         a->is_granted = lh_certificate_grant_join(lh_membership_issuer(membership), &a->request,
                                                   a->observed, now_s, &a->grant, &a->refusal);
@@ -155,13 +169,31 @@ static void on_worked(uv_work_t *work, int status) {
     lh_membership_watch_await(enrolment->watch, &a->waiter);
 }
 
-static void make_next(lh_enrolment *enrolment) {
-    application *a = enrolment->waiting;
-    if (enrolment->making || !a)
-        return;
-    enrolment->waiting = a->next;
+static void push(application_queue *queue, application *a) {
+    a->next = NULL;
+    *queue->last = a;
+    queue->last = &a->next;
+}
+
+/* NULL: it is empty. */
+static application *pop(application_queue *queue) {
+    application *a = queue->first;
+    if (!a)
+        return NULL;
+    queue->first = a->next;
     if (!a->next)
-        enrolment->last_waiting = &enrolment->waiting;
+        queue->last = &queue->first;
+    return a;
+}
+
+static void make_next(lh_enrolment *enrolment) {
+    if (enrolment->making)
+        return;
+    application *a = pop(&enrolment->waiting_renewals);
+    if (!a)
+        a = pop(&enrolment->waiting_joinings);
+    if (!a)
+        return;
     enrolment->making = a;
     a->work.data = a;
     int code = uv_queue_work(enrolment->loop, &a->work, on_work, on_worked);
@@ -172,10 +204,9 @@ static void make_next(lh_enrolment *enrolment) {
 static void make_certificate(application *a) {
     lh_enrolment *enrolment = a->enrolment;
     a->is_working = true;
-    a->next = NULL;
     enrolment->working++;
-    *enrolment->last_waiting = a;
-    enrolment->last_waiting = &a->next;
+    push(a->is_renewal ? &enrolment->waiting_renewals : &enrolment->waiting_joinings, a);
+    lh_stream_place_set_patience(&a->body.place, 2); /* it waits for us now */
     make_next(enrolment);
 }
 
@@ -228,13 +259,10 @@ static uint64_t observe(const char *peer, char observed[LH_ADDRESS_TEXT_BYTES]) 
     return lh_address_is_literal(&seen, &value) ? lh_address_key((struct sockaddr *)&value) : 0;
 }
 
-static void begin(lh_enrolment *enrolment, bool is_renewal, lh_h2_stream *stream,
-                  const lh_h2_request *request, const lh_h2_stream_events **events,
-                  void **context) {
-    if (lh_stream_quota_is_full(&enrolment->quota, request)) {
-        respond_busy(stream, "too many workers are joining at once: try again in a second");
-        return;
-    }
+static void begin(lh_enrolment *enrolment, bool is_renewal, bool is_where_it_serves,
+                  lh_h2_stream *stream, const lh_h2_request *request,
+                  const lh_h2_stream_events **events, void **context) {
+    lh_stream_quota *quota = is_renewal ? &enrolment->renewals : &enrolment->joinings;
     application *a = calloc(1, sizeof *a);
     if (!a) {
         respond_busy(stream, "the gateway is out of memory: try again in a second");
@@ -242,15 +270,14 @@ static void begin(lh_enrolment *enrolment, bool is_renewal, lh_h2_stream *stream
     }
     a->enrolment = enrolment;
     a->is_renewal = is_renewal;
+    a->is_where_it_serves = is_where_it_serves;
     a->identity = *request->peer_identity;
     a->body.on_whole = on_whole;
     a->body.on_too_long = on_too_long;
     a->body.on_closed = on_body_closed;
     a->address = observe(request->peer, a->observed);
-    lh_status status =
-        lh_body_reader_begin(&a->body, &enrolment->quota, stream, request, events, context);
-    assert(status == LH_OK); /* there was room */
-    (void)status;
+    if (lh_body_reader_begin(&a->body, quota, stream, request, events, context) != LH_OK)
+        free(a);
 }
 
 void lh_enrolment_take_request(void *context, lh_h2_stream *stream, const lh_h2_request *request,
@@ -264,14 +291,16 @@ void lh_enrolment_take_request(void *context, lh_h2_stream *stream, const lh_h2_
         lh_h2_stream_respond(stream, 405, "another method is wanted here\n");
     else if (!lh_attempt_limit_allows(&enrolment->attempts, address, lh_clock_us()))
         respond_busy(stream, "this address has shown too many wrong tokens: try again in a minute");
+    else if (lh_stream_quota_is_full(&enrolment->joinings, request))
+        respond_busy(stream, "too many workers are joining at once: try again in a second");
     else
-        begin(enrolment, false, stream, request, events, stream_context);
+        begin(enrolment, false, false, stream, request, events, stream_context);
 }
 
-void lh_enrolment_take_renewal(lh_enrolment *enrolment, lh_h2_stream *stream,
-                               const lh_h2_request *request, const lh_h2_stream_events **events,
-                               void **context) {
-    begin(enrolment, true, stream, request, events, context);
+void lh_enrolment_take_renewal(lh_enrolment *enrolment, bool is_where_it_serves,
+                               lh_h2_stream *stream, const lh_h2_request *request,
+                               const lh_h2_stream_events **events, void **context) {
+    begin(enrolment, true, is_where_it_serves, stream, request, events, context);
 }
 
 /* ---- Life ---- */
@@ -284,13 +313,15 @@ lh_status lh_enrolment_create(uv_loop_t *loop, lh_membership *membership,
     enrolment->loop = loop;
     enrolment->membership = membership;
     enrolment->watch = watch;
-    enrolment->last_waiting = &enrolment->waiting;
-    lh_stream_quota_init(&enrolment->quota, loop, "joining workers", &quota_limits);
+    enrolment->waiting_renewals.last = &enrolment->waiting_renewals.first;
+    enrolment->waiting_joinings.last = &enrolment->waiting_joinings.first;
+    lh_stream_quota_init(&enrolment->joinings, loop, "joining workers", &joining_limits);
+    lh_stream_quota_init(&enrolment->renewals, loop, "renewals", &renewal_limits);
     *out = enrolment;
     return LH_OK;
 }
 
-static void on_quota_closed(void *context) {
+static void on_quotas_closed(void *context) {
     lh_enrolment *enrolment = context;
     void (*on_closed)(void *) = enrolment->on_closed;
     void *owner = enrolment->context;
@@ -298,8 +329,13 @@ static void on_quota_closed(void *context) {
     on_closed(owner);
 }
 
-static void close_quota(lh_enrolment *enrolment) {
-    lh_stream_quota_close(&enrolment->quota, on_quota_closed, enrolment);
+static void on_joinings_closed(void *context) {
+    lh_enrolment *enrolment = context;
+    lh_stream_quota_close(&enrolment->renewals, on_quotas_closed, enrolment);
+}
+
+static void close_quotas(lh_enrolment *enrolment) {
+    lh_stream_quota_close(&enrolment->joinings, on_joinings_closed, enrolment);
 }
 
 void lh_enrolment_close(lh_enrolment *enrolment, void (*on_closed)(void *), void *context) {
@@ -307,5 +343,5 @@ void lh_enrolment_close(lh_enrolment *enrolment, void (*on_closed)(void *), void
     enrolment->on_closed = on_closed;
     enrolment->context = context;
     if (enrolment->working == 0)
-        close_quota(enrolment);
+        close_quotas(enrolment);
 }

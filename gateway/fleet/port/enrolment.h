@@ -5,7 +5,8 @@
  *
  * What blocks (the disk) is done by libuv's threads. How many ask at once is
  * bounded, for each address and for all, and how often an address may show a
- * wrong secret. Thread: the loop's. */
+ * wrong secret. Members have places of their own and come first, so that no
+ * crowd of strangers keeps them from renewing. Thread: the loop's. */
 #pragma once
 
 #include "common/http2/stream_quota.h"
@@ -25,7 +26,8 @@ void lh_enrolment_close(lh_enrolment *enrolment, void (*on_closed)(void *), void
  * context. */
 void lh_enrolment_take_request(void *enrolment, lh_h2_stream *stream, const lh_h2_request *request,
                                const lh_h2_stream_events **events, void **context);
-/* The request is the worker's of that name, by its certificate. */
-void lh_enrolment_take_renewal(lh_enrolment *enrolment, lh_h2_stream *stream,
-                               const lh_h2_request *request, const lh_h2_stream_events **events,
-                               void **context);
+/* The request is the worker's of that name, by its certificate;
+ * is_where_it_serves: it comes from where that worker serves. */
+void lh_enrolment_take_renewal(lh_enrolment *enrolment, bool is_where_it_serves,
+                               lh_h2_stream *stream, const lh_h2_request *request,
+                               const lh_h2_stream_events **events, void **context);

@@ -1,7 +1,7 @@
 /* Paths, and who may ask. */
 #include "gateway/fleet/port/member_routes.h"
 
-#include "common/base/log.h"
+#include "common/base/clock.h"
 #include "gateway/fleet/port/enrolment.h"
 #include "gateway/fleet/port/reach_test.h"
 
@@ -17,6 +17,7 @@ struct lh_member_routes {
     lh_membership_watch *watch; /* NULL, and so the next: there is no CA of its own */
     lh_enrolment *enrolment;
     lh_reach_tests reach;
+    const lh_name_claims *names; /* NULL: nobody serves */
     void (*on_revoked)(void *context, const char *worker);
     void *revoked_context;
     void (*on_closed)(void *);
@@ -42,6 +43,10 @@ static member_route parse_path(const char *path, char name[LH_NAME_BYTES]) {
                                               : NO_ROUTE;
 }
 
+static bool serves_from(const lh_member_routes *routes, const char *name, const char *peer) {
+    return routes->names && lh_name_claims_is_at(routes->names, name, peer, lh_clock_us());
+}
+
 static void take_worker_request(lh_member_routes *routes, member_route route, const char *name,
                                 lh_h2_stream *stream, const lh_h2_request *request,
                                 const lh_h2_stream_events **events, void **context) {
@@ -50,9 +55,11 @@ static void take_worker_request(lh_member_routes *routes, member_route route, co
     else if (!lh_tls_identity_is_worker(request->peer_identity, name))
         lh_h2_stream_respond(stream, 403, "that is for the worker of this name alone\n");
     else if (route == REACH_ROUTE)
-        lh_reach_tests_take(&routes->reach, stream, request, events, context);
+        lh_reach_tests_take(&routes->reach, lh_member_routes_members(routes), stream, request,
+                            events, context);
     else if (routes->enrolment)
-        lh_enrolment_take_renewal(routes->enrolment, stream, request, events, context);
+        lh_enrolment_take_renewal(routes->enrolment, serves_from(routes, name, request->peer),
+                                  stream, request, events, context);
     else
         lh_h2_stream_respond(stream, 404,
                              "this gateway has no CA of its own: certificates come "
@@ -91,10 +98,12 @@ const lh_member_list *lh_member_routes_members(const lh_member_routes *routes) {
     return routes->watch ? &lh_membership_watch_view(routes->watch)->members : NULL;
 }
 
-void lh_member_routes_note_report(lh_member_routes *routes, const char *worker,
-                                  const char *trust_sha256) {
+void lh_member_routes_note_report(lh_member_routes *routes, const lh_worker_report *report) {
+    bool is_known = lh_host_facts_know(&report->host, LH_HOST_CERTIFICATE_ENDS_S);
     if (routes->watch)
-        lh_membership_watch_note(routes->watch, worker, trust_sha256);
+        lh_membership_watch_note(
+            routes->watch, report->name, report->trust_sha256,
+            is_known ? lh_host_facts_get(&report->host, LH_HOST_CERTIFICATE_ENDS_S) : -1);
 }
 
 /* ---- Life ---- */
@@ -143,6 +152,7 @@ lh_status lh_member_routes_create(const lh_member_routes_options *options, lh_me
     if (!routes)
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the fleet port");
     routes->http = options->http;
+    routes->names = options->names;
     routes->on_revoked = options->on_revoked;
     routes->revoked_context = options->context;
     lh_status status = options->membership ? open_membership(routes, options, error) : LH_OK;

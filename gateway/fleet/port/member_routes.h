@@ -9,16 +9,19 @@
 #pragma once
 
 #include "common/http2/server.h"
+#include "common/protocol/worker_report.h"
+#include "gateway/fleet/port/name_claims.h"
 #include "gateway/membership/membership.h"
 
 typedef struct lh_member_routes lh_member_routes;
 
 typedef struct lh_member_routes_options {
     uv_loop_t *loop;
-    lh_h2_server *http;         /* of the fleet port, closed before the routes are */
-    const lh_tls_options *tls;  /* with credentials, where there is a membership */
-    const lh_h2_limits *limits; /* copied */
-    lh_membership *membership;  /* NULL: the gateway has no CA of its own */
+    lh_h2_server *http;          /* of the fleet port, closed before the routes are */
+    const lh_tls_options *tls;   /* with credentials, where there is a membership */
+    const lh_h2_limits *limits;  /* copied */
+    lh_membership *membership;   /* NULL: the gateway has no CA of its own */
+    const lh_name_claims *names; /* who serves; NULL: nobody */
     /* A worker has no certificate any more that is accepted. */
     void (*on_revoked)(void *context, const char *worker);
     void *context;
@@ -38,8 +41,7 @@ bool lh_member_routes_take(lh_member_routes *routes, lh_h2_stream *stream,
 /* The digest of the bundle for answers to reports; NULL: the gateway has no CA of its own. Until
  * the loop's next turn. */
 const char *lh_member_routes_trust_sha256(const lh_member_routes *routes);
-/* Those who have certificates that are good, as long; NULL: as above. */
+/* The certificates that are not revoked, as long; NULL: as above. */
 const lh_member_list *lh_member_routes_members(const lh_member_routes *routes);
-/* What a worker has reported of its own bundle, "" where it has none. */
-void lh_member_routes_note_report(lh_member_routes *routes, const char *worker,
-                                  const char *trust_sha256);
+/* Takes from a report which bundle and which certificate the worker uses. */
+void lh_member_routes_note_report(lh_member_routes *routes, const lh_worker_report *report);

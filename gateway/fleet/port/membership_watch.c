@@ -1,7 +1,9 @@
 /* A timer, and one piece of work at a time. */
 #include "gateway/fleet/port/membership_watch.h"
 
+#include "common/base/clock.h"
 #include "common/base/log.h"
+#include "gateway/membership/clock_jumps.h"
 #include "gateway/membership/trust_spread.h"
 
 #include <assert.h>
@@ -15,13 +17,16 @@ struct lh_membership_watch {
     lh_membership_watch_options options;
     lh_membership_view view;
     lh_trust_spread spread;
+    lh_certificates_in_use in_use;
+    lh_clock_jumps clock;
     uv_timer_t timer;
     uv_work_t work;
     bool is_working, is_closing, has_failed;
     bool is_timer_closed;
     lh_membership_waiter *waiting, *served; /* the second: by the work that goes on */
     /* Of the work; the loop looks at them when it is done. */
-    bool everybody_believes;
+    lh_upkeep_moment moment;
+    lh_certificates_in_use told; /* the moment's */
     lh_membership_view found;
     lh_status status;
     lh_error error;
@@ -45,8 +50,8 @@ static lh_status reload(lh_tls_credentials *credentials, const lh_member_list *m
 
 static void look(lh_membership_watch *watch) {
     const lh_membership_watch_options *o = &watch->options;
-    watch->status = lh_upkeep_refresh(lh_membership_upkeep(o->membership), time(NULL),
-                                      watch->everybody_believes, &watch->found, &watch->error);
+    watch->status = lh_upkeep_refresh(lh_membership_upkeep(o->membership), &watch->moment,
+                                      &watch->found, &watch->error);
     if (watch->status != LH_OK || !watch->found.is_new)
         return;
     watch->status = reload(o->credentials, &watch->found.members, &watch->error);
@@ -121,9 +126,30 @@ static void on_looked(uv_work_t *work, int status) {
         start_look(watch);
 }
 
+static void note_clock(lh_membership_watch *watch) {
+    int64_t now_s = time(NULL), jump_s = lh_clock_jumps_note(&watch->clock, now_s, lh_clock_us());
+    bool is_settled = lh_clock_jumps_is_settled(&watch->clock);
+    watch->moment = (lh_upkeep_moment){.now_s = now_s, .is_clock_settled = is_settled};
+    if (jump_s)
+        lh_log(LH_LOG_WARN, "fleet",
+               "the clock was set: for an hour no CA leaves and none signs by it set_by_s=%lld",
+               (long long)jump_s);
+}
+
+/* Certificates that have ended by a clock that was just set may not have. */
+static void note_what_is_told(lh_membership_watch *watch) {
+    lh_upkeep_moment *moment = &watch->moment;
+    moment->everybody_believes =
+        watch->view.has_next &&
+        lh_trust_spread_is_complete(&watch->spread, &watch->view.members,
+                                    moment->is_clock_settled ? moment->now_s : 0);
+    watch->told = watch->in_use;
+    moment->in_use = &watch->told;
+}
+
 static void start_look(lh_membership_watch *watch) {
-    watch->everybody_believes =
-        watch->view.has_next && lh_trust_spread_is_complete(&watch->spread, &watch->view.members);
+    note_clock(watch);
+    note_what_is_told(watch);
     watch->served = watch->waiting;
     watch->waiting = NULL;
     watch->is_working = true;
@@ -153,6 +179,7 @@ lh_status lh_membership_watch_create(const lh_membership_watch_options *options,
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the fleet's membership");
     watch->options = *options;
     lh_upkeep_look_anew(lh_membership_upkeep(options->membership));
+    note_clock(watch);
     look(watch);
     lh_status status = watch->status;
     if (status != LH_OK) {
@@ -182,6 +209,7 @@ const lh_membership_view *lh_membership_watch_view(const lh_membership_watch *wa
 }
 
 void lh_membership_watch_note(lh_membership_watch *watch, const char *worker,
-                              const char *bundle_sha256) {
+                              const char *bundle_sha256, int64_t certificate_ends_s) {
     lh_trust_spread_note(&watch->spread, worker, bundle_sha256);
+    lh_certificates_in_use_note(&watch->in_use, worker, certificate_ends_s);
 }

@@ -41,6 +41,6 @@ const lh_membership_view *lh_membership_watch_view(const lh_membership_watch *wa
  * written by now: so a certificate is accepted before anybody has it. */
 void lh_membership_watch_await(lh_membership_watch *watch, lh_membership_waiter *waiter);
 /* A worker has reported the digest of the bundle that it believes, "" where it
- * has none. */
+ * has none, and when the certificate ends that it uses, -1 where it does not say. */
 void lh_membership_watch_note(lh_membership_watch *watch, const char *worker,
-                              const char *bundle_sha256);
+                              const char *bundle_sha256, int64_t certificate_ends_s);

@@ -6,11 +6,16 @@
 #include <stdio.h>
 #include <string.h>
 
+static uint32_t index_of(const lh_name_claims *claims, const char *name) {
+    uint32_t i = 0;
+    while (i < claims->count && strcmp(claims->held[i].claim.name, name) != 0)
+        i++;
+    return i;
+}
+
 static lh_held_name *find(lh_name_claims *claims, const char *name) {
-    for (uint32_t i = 0; i < claims->count; i++)
-        if (strcmp(claims->held[i].claim.name, name) == 0)
-            return &claims->held[i];
-    return NULL;
+    uint32_t i = index_of(claims, name);
+    return i < claims->count ? &claims->held[i] : NULL;
 }
 
 static void drop_expired(lh_name_claims *claims, int64_t now_us) {
@@ -23,13 +28,18 @@ static void drop_expired(lh_name_claims *claims, int64_t now_us) {
 
 /* ---- Whether the one before is gone ---- */
 
-static size_t host_bytes(const lh_name_claim *claim) {
-    const char *colon = strrchr(claim->peer, ':');
-    return colon ? (size_t)(colon - claim->peer) : strlen(claim->peer);
+static size_t host_bytes(const char *peer) {
+    const char *colon = strrchr(peer, ':');
+    return colon ? (size_t)(colon - peer) : strlen(peer);
+}
+
+static bool is_host_of(const lh_name_claim *claim, const char *peer) {
+    size_t length = host_bytes(peer);
+    return host_bytes(claim->peer) == length && memcmp(claim->peer, peer, length) == 0;
 }
 
 static bool is_same_host(const lh_name_claim *a, const lh_name_claim *b) {
-    return host_bytes(a) == host_bytes(b) && memcmp(a->peer, b->peer, host_bytes(a)) == 0;
+    return is_host_of(a, b->peer);
 }
 
 /* No two processes listen at one address. */
@@ -82,6 +92,13 @@ lh_status lh_name_claims_check(lh_name_claims *claims, const lh_name_claim *clai
     if (held->claim.instance == claim->instance || is_gone(claims, held, claim, now_us))
         return LH_OK;
     return refuse(held, claim, is_news, error);
+}
+
+bool lh_name_claims_is_at(const lh_name_claims *claims, const char *name, const char *peer,
+                          int64_t now_us) {
+    uint32_t i = index_of(claims, name);
+    return i < claims->count && claims->held[i].lease_until_us > now_us &&
+           is_host_of(&claims->held[i].claim, peer);
 }
 
 void lh_name_claims_hold(lh_name_claims *claims, const lh_name_claim *claim, int64_t renew_us,

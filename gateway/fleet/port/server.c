@@ -106,7 +106,7 @@ static void take_checked_report(put_request *put, const lh_worker_report *report
         lh_log(LH_LOG_WARN, "fleet", "a report is refused peer=%s worker=%s error=\"%s\"",
                put->peer, put->name, error.message);
     if (status == LH_OK && server->members)
-        lh_member_routes_note_report(server->members, report->name, report->trust_sha256);
+        lh_member_routes_note_report(server->members, report);
     if (status == LH_OK)
         status = server->owner.on_report(server->owner.context, report, &answer, &error);
     if (status != LH_OK) {
@@ -340,6 +340,7 @@ lh_status lh_fleet_server_open_members(lh_fleet_server *server, uv_loop_t *loop,
                                               .tls = tls,
                                               .limits = limits,
                                               .membership = membership,
+                                              .names = &server->names,
                                               .on_revoked = server->owner.on_revoked,
                                               .context = server->owner.context};
     return lh_member_routes_create(&options, &server->members, error);

@@ -105,6 +105,32 @@ static void what_was_written_is_read(void **state) {
     assert_int_not_equal(stat(path, &info), 0);
 }
 
+static ino_t inode_of(const char *name) {
+    char path[128];
+    struct stat info;
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    assert_int_equal(stat(path, &info), 0);
+    return info.st_ino;
+}
+
+/* A folder is in the way of the file that would be written aside, as a full disk would be. */
+static void what_is_there_already_is_not_written(void **state) {
+    (void)state;
+    char aside[128];
+    assert_int_equal(lh_state_file_write(folder, "key", "secret", 6, NULL), LH_OK);
+    snprintf(aside, sizeof aside, "%s/key.new", folder);
+    assert_int_equal(mkdir(aside, 0700), 0);
+    ino_t before = inode_of("key");
+    assert_int_equal(lh_state_file_write(folder, "key", "secret", 6, NULL), LH_OK);
+    assert_int_equal(inode_of("key"), before);
+    assert_int_equal(lh_state_file_write(folder, "key", "secre", 5, NULL), LH_ERR_IO);
+    assert_int_equal(lh_state_file_write(folder, "key", "secrets", 7, NULL), LH_ERR_IO);
+    assert_int_equal(lh_state_file_write(folder, "key", "Secret", 6, NULL), LH_ERR_IO);
+    assert_int_equal(rmdir(aside), 0);
+    assert_int_equal(lh_state_file_write(folder, "key", "Secret", 6, NULL), LH_OK);
+    assert_int_not_equal(inode_of("key"), before);
+}
+
 static void a_file_that_others_may_read_is_refused(void **state) {
     (void)state;
     char path[128], *bytes;
@@ -171,10 +197,15 @@ static void the_lock_is_for_one(void **state) {
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
     const struct CMUnitTest tests[] = {
-        TEST(chooses_what_was_given_first), TEST(a_path_that_is_too_long_is_refused),
-        TEST(is_made_for_its_owner_alone),  TEST(a_file_that_is_in_the_way_is_told),
-        TEST(what_was_written_is_read),     TEST(a_file_that_others_may_read_is_refused),
-        TEST(a_file_aside_is_written_over), TEST(the_lock_is_for_one),
+        TEST(chooses_what_was_given_first),
+        TEST(a_path_that_is_too_long_is_refused),
+        TEST(is_made_for_its_owner_alone),
+        TEST(a_file_that_is_in_the_way_is_told),
+        TEST(what_was_written_is_read),
+        TEST(a_file_that_others_may_read_is_refused),
+        TEST(a_file_aside_is_written_over),
+        TEST(the_lock_is_for_one),
+        TEST(what_is_there_already_is_not_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -54,7 +54,7 @@ static const lh_certificate_terms office = {.common_name = "office-1",
 
 static void signs_what_it_is_told(void **state) {
     (void)state;
-    char serial[LH_SERIAL_BYTES];
+    char serial[LH_SERIAL_BYTES] = "";
     lh_certificate_authority *authority = made();
     char *trust = certificate_of(authority);
     X509 *certificate = issued(authority, &office, serial);
@@ -74,7 +74,7 @@ static void signs_what_it_is_told(void **state) {
 
 static void serials_are_told_as_they_stand_in_the_certificate(void **state) {
     (void)state;
-    char serial[LH_SERIAL_BYTES], other[LH_SERIAL_BYTES];
+    char serial[LH_SERIAL_BYTES] = "", other[LH_SERIAL_BYTES] = "";
     lh_certificate_authority *authority = made();
     X509 *certificate = issued(authority, &office, serial);
     BIGNUM *number = ASN1_INTEGER_to_BN(X509_get0_serialNumber(certificate), NULL);
@@ -93,7 +93,7 @@ static void comes_back_from_its_file(void **state) {
     (void)state;
     lh_certificate_authority *authority = made(), *back;
     lh_text_buffer pem = {0};
-    char serial[LH_SERIAL_BYTES], *trust = certificate_of(authority);
+    char serial[LH_SERIAL_BYTES] = "", *trust = certificate_of(authority);
     assert_int_equal(lh_certificate_authority_render_key(authority, &pem), LH_OK);
     assert_int_equal(lh_certificate_authority_render_certificate(authority, &pem), LH_OK);
     assert_int_equal(lh_certificate_authority_parse(pem.bytes, pem.length, &back, NULL), LH_OK);
@@ -112,7 +112,7 @@ static void comes_back_from_its_file(void **state) {
 static void without_its_key_it_signs_nothing(void **state) {
     (void)state;
     lh_certificate_authority *authority = made(), *back;
-    char serial[LH_SERIAL_BYTES], *pem = certificate_of(authority);
+    char serial[LH_SERIAL_BYTES] = "", *pem = certificate_of(authority);
     lh_text_buffer out = {0};
     EVP_PKEY *key = make_key("P-256");
     assert_int_equal(lh_certificate_authority_parse(pem, strlen(pem), &back, NULL), LH_OK);
@@ -129,7 +129,7 @@ static void without_its_key_it_signs_nothing(void **state) {
 /* Nothing, rubbish, a certificate that is no CA's, another one's key. */
 static void refuses_files_that_are_none(void **state) {
     (void)state;
-    char serial[LH_SERIAL_BYTES];
+    char serial[LH_SERIAL_BYTES] = "";
     lh_certificate_authority *authority = made(), *other = made(), *none = NULL;
     lh_text_buffer leaf = {0}, mixed = {0};
     assert_int_equal(lh_certificate_authority_parse("", 0, &none, NULL), LH_ERR_INVALID);
@@ -152,7 +152,7 @@ static void refuses_files_that_are_none(void **state) {
 /* Two of them in one bundle are told apart. */
 static void each_believes_its_own(void **state) {
     (void)state;
-    char serial[LH_SERIAL_BYTES], both[8192];
+    char serial[LH_SERIAL_BYTES] = "", both[8192];
     lh_certificate_authority *authority = made(), *other = made();
     char *trust = certificate_of(authority), *others = certificate_of(other);
     X509 *certificate = issued(authority, &office, serial);

@@ -3,6 +3,7 @@
 
 #include "common/base/log.h"
 #include "common/base/state_folder.h"
+#include "gateway/membership/admission.h"
 #include "tests/gateway/support/certificate_requests.h"
 #include "tests/support/failing_malloc.h"
 
@@ -279,6 +280,31 @@ static void a_request_that_is_none_costs_no_use(void **state) {
     assert_true(join(b, &token, "one"));
 }
 
+static char *read_file(const bench *b, const char *name) {
+    static char *bytes; /* the compiler takes a local one for what is returned */
+    size_t length;
+    assert_int_equal(lh_state_file_read(b->folder, name, 1 << 20, &bytes, &length, NULL), LH_OK);
+    return bytes;
+}
+
+static X509 *own_certificate(const bench *b) {
+    char *pem = read_file(b, "gateway.pem");
+    X509 *certificate = read_certificate(strstr(pem, "-----BEGIN CERTIFICATE"));
+    free(pem);
+    return certificate;
+}
+
+/* By a clock that has been right for long; nobody says which certificate he uses. */
+static lh_status look(bench *b, int64_t now_s, bool everybody_believes, lh_membership_view *view) {
+    const lh_upkeep_moment moment = {
+        .now_s = now_s, .is_clock_settled = true, .everybody_believes = everybody_believes};
+    return lh_upkeep_refresh(lh_membership_upkeep(b->membership), &moment, view, NULL);
+}
+
+static void refresh(bench *b, int64_t now_s, bool everybody_believes, lh_membership_view *view) {
+    assert_int_equal(look(b, now_s, everybody_believes, view), LH_OK);
+}
+
 /* ---- Without memory, without a disk ---- */
 
 static size_t uses_of_first_token(const bench *b) {
@@ -316,8 +342,7 @@ static void a_look_that_finds_no_memory_is_made_again(void **state) {
     assert_true(join(b, &token, "one"));
     for (size_t n = 1;; n++) {
         failing_malloc_arm(n);
-        lh_status status =
-            lh_upkeep_refresh(lh_membership_upkeep(b->membership), NOW_S, false, &view, NULL);
+        lh_status status = look(b, NOW_S, false, &view);
         if (!failing_malloc_disarm()) {
             assert_int_equal(status, LH_OK);
             break;
@@ -345,14 +370,48 @@ static void a_joining_that_cannot_be_written_changes_nothing(void **state) {
 
 /* ---- Renewing ---- */
 
-static bool renew(bench *b, const char *name, int64_t now_s) {
+/* The youngest certificate of the name; serial "": there is none. */
+static lh_member youngest(const bench *b, const char *name) {
+    lh_records records = read_records(b);
+    const lh_member *found = lh_member_list_find(&records.members, name);
+    lh_member member = found ? *found : (lh_member){0};
+    lh_records_reset(&records);
+    return member;
+}
+
+static bool is_in_records(const bench *b, const char *serial) {
+    lh_records records = read_records(b);
+    bool is_there = lh_member_list_find_serial(&records.members, serial);
+    lh_records_reset(&records);
+    return is_there;
+}
+
+/* Shows the certificate with this serial number. */
+static bool renew_with(bench *b, const lh_member *shown, const char *csr, bool is_where_it_serves,
+                       int64_t now_s) {
     static lh_join_renewal renewal;
-    char *csr = make_new_request();
+    const lh_renewing_member member = {.name = shown->name[0] ? shown->name : "nobody",
+                                       .site = "office",
+                                       .serial = shown->serial,
+                                       .observed = "192.0.2.8",
+                                       .is_where_it_serves = is_where_it_serves};
     renewal = (lh_join_renewal){.time_s = now_s};
     snprintf(renewal.csr, sizeof renewal.csr, "%s", csr);
+    return lh_certificate_grant_renewal(lh_membership_issuer(b->membership), &member, &renewal,
+                                        now_s, &b->grant, &b->refusal);
+}
+
+static bool renew_from(bench *b, const lh_member *shown, bool is_where_it_serves, int64_t now_s) {
+    char *csr = make_new_request();
+    bool is_granted = renew_with(b, shown, csr, is_where_it_serves, now_s);
     free(csr);
-    return lh_certificate_grant_renewal(lh_membership_issuer(b->membership), name, "office",
-                                        &renewal, "192.0.2.8", now_s, &b->grant, &b->refusal);
+    return is_granted;
+}
+
+/* With the youngest certificate, and a key of its own. */
+static bool renew(bench *b, const char *name, int64_t now_s) {
+    const lh_member shown = youngest(b, name);
+    return renew_from(b, &shown, true, now_s);
 }
 
 static void a_member_renews_with_a_fresh_key(void **state) {
@@ -368,16 +427,204 @@ static void a_member_renews_with_a_fresh_key(void **state) {
     assert_int_equal(b->refusal.code, LH_JOIN_TOKEN_REVOKED);
 }
 
+static void a_certificate_is_renewed_when_half_of_its_life_is_over(void **state) {
+    bench *b = *state;
+    lh_join_token token = invite(b, "", 1, 3600);
+    assert_true(join(b, &token, "one"));
+    assert_false(renew(b, "one", NOW_S + LIFE_S / 2 - 1));
+    assert_int_equal(b->refusal.code, LH_JOIN_NOT_DUE);
+    assert_non_null(strstr(b->refusal.message, "2027-01-30T08:00:00Z")); /* from then on */
+    assert_true(renew(b, "one", NOW_S + LIFE_S / 2));
+    assert_false(renew(b, "one", NOW_S + LIFE_S / 2));
+    assert_int_equal(b->refusal.code, LH_JOIN_NOT_DUE);
+}
+
+/* A copy of the key asks again and again, in time and out of it. */
+static void a_copied_key_ousts_nobody(void **state) {
+    bench *b = *state;
+    lh_join_token token = invite(b, "", 1, 3600);
+    assert_true(join(b, &token, "one"));
+    const lh_member in_use = youngest(b, "one");
+    for (int i = 0; i < 20; i++)
+        assert_false(renew_from(b, &in_use, false, NOW_S + i));
+    assert_true(is_in_records(b, in_use.serial));
+    const int64_t due_s = NOW_S + LIFE_S * 2 / 3;
+    for (int i = 0; i < 20; i++)
+        assert_int_equal(renew_from(b, &in_use, false, due_s + i),
+                         i + 1 < (int)LH_ADMISSION_ANYWHERE_MAX);
+    assert_int_equal(b->refusal.code, LH_JOIN_TOO_MANY);
+    assert_true(is_in_records(b, in_use.serial));
+    assert_true(renew_from(b, &in_use, true, due_s + 60)); /* the worker itself */
+    assert_true(is_in_records(b, in_use.serial));
+}
+
+/* The gateway's answer was lost, or the disk that should have kept it. */
+static void the_same_key_again_gets_the_same_certificate(void **state) {
+    bench *b = *state;
+    lh_join_token token = invite(b, "", 1, 3600);
+    char *csr = make_new_request();
+    assert_true(join(b, &token, "one"));
+    const lh_member first = youngest(b, "one");
+    const int64_t due_s = NOW_S + LIFE_S * 2 / 3;
+    assert_true(renew_with(b, &first, csr, true, due_s));
+    const lh_member renewed = youngest(b, "one");
+    for (int i = 0; i < 20; i++) {
+        assert_true(renew_with(b, i % 2 ? &first : &renewed, csr, false, due_s + i));
+        assert_string_equal(youngest(b, "one").serial, renewed.serial);
+        X509 *certificate = read_certificate(b->grant.certificate);
+        lh_tls_serial serial;
+        lh_tls_serial_of(certificate, serial);
+        assert_string_equal(serial, renewed.serial);
+        assert_true(is_believed(certificate, b->grant.trust, due_s + LIFE_S - 1));
+        assert_false(is_believed(certificate, b->grant.trust, due_s + LIFE_S + 1));
+        X509_free(certificate);
+    }
+    lh_records records = read_records(b);
+    assert_int_equal(records.members.count, 2);
+    lh_records_reset(&records);
+    free(csr);
+}
+
+static void joining_again_and_again_fills_nothing(void **state) {
+    bench *b = *state;
+    lh_join_token token = invite(b, "", 1, 3600);
+    char *csr = make_new_request();
+    for (int i = 0; i < 20; i++)
+        assert_true(join_at(b, request_with(&token, "one", csr), NOW_S + i));
+    lh_records records = read_records(b);
+    assert_int_equal(records.members.count, 1);
+    lh_records_reset(&records);
+    free(csr);
+}
+
+/* As one whose disk forgets every renewal: what has ended makes room. */
 static void renewals_do_not_fill_the_records(void **state) {
     bench *b = *state;
     lh_join_token token = invite(b, "", 1, 3600);
     assert_true(join(b, &token, "one"));
-    for (int i = 0; i < 20; i++)
-        assert_true(renew(b, "one", NOW_S + i));
+    int64_t now_s = NOW_S;
+    for (int i = 0; i < 20; i++) {
+        now_s += LIFE_S * 2 / 3;
+        assert_true(renew(b, "one", now_s));
+    }
     lh_records records = read_records(b);
-    assert_int_equal(records.members.count, LH_MEMBER_CERTIFICATES_MAX);
-    assert_int_equal(records.members.members[records.members.count - 1].issued_s, NOW_S + 19);
+    assert_in_range(records.members.count, 2, LH_MEMBER_CERTIFICATES_MAX);
+    assert_int_equal(records.members.members[records.members.count - 1].issued_s, now_s);
     lh_records_reset(&records);
+}
+
+/* ---- A clock that is wrong for a while ---- */
+
+static void what_was_issued_ahead_of_time_is_renewed_at_once(void **state) {
+    bench *b = *state;
+    lh_join_token token = invite(b, "", 1, 3600);
+    assert_true(join(b, &token, "one"));
+    assert_true(renew(b, "one", NOW_S + 20 * DAY_S)); /* both clocks are ahead */
+    const lh_member early = youngest(b, "one");
+    assert_true(renew(b, "one", NOW_S + 60));
+    X509 *certificate = read_certificate(b->grant.certificate);
+    assert_true(is_believed(certificate, b->grant.trust, NOW_S + 60));
+    X509_free(certificate);
+    assert_string_not_equal(youngest(b, "one").serial, early.serial);
+    assert_false(renew(b, "one", NOW_S + 61));
+    assert_int_equal(b->refusal.code, LH_JOIN_NOT_DUE);
+}
+
+/* Ahead by 40 days, while somebody joins: nobody is forgotten. */
+static void a_clock_that_was_ahead_has_forgotten_nobody(void **state) {
+    bench *b = *state;
+    lh_membership_view view;
+    lh_join_token token = invite(b, "", 2, 60 * DAY_S);
+    assert_true(join(b, &token, "one"));
+    const lh_member in_use = youngest(b, "one");
+    refresh(b, NOW_S, false, &view);
+    lh_membership_view_reset(&view);
+    char *csr = make_new_request();
+    lh_join_request *request = request_with(&token, "two", csr);
+    request->time_s = NOW_S + 40 * DAY_S;
+    assert_true(join_at(b, request, NOW_S + 40 * DAY_S));
+    free(csr);
+    refresh(b, NOW_S + 40 * DAY_S, false, &view);
+    assert_true(view.is_new);
+    assert_non_null(lh_member_list_find_serial(&view.members, in_use.serial));
+    lh_membership_view_reset(&view);
+    refresh(b, NOW_S + 6, false, &view);
+    assert_true(view.is_new); /* the gateway's own certificate is of the future */
+    assert_non_null(lh_member_list_find_serial(&view.members, in_use.serial));
+    X509 *own = own_certificate(b);
+    assert_true(is_believed(own, view.trust, NOW_S + 6));
+    X509_free(own);
+    lh_membership_view_reset(&view);
+    refresh(b, NOW_S + 7, false, &view);
+    assert_false(view.is_new);
+}
+
+static void no_ca_changes_by_a_clock_that_was_just_set(void **state) {
+    bench *b = *state;
+    lh_membership_view view;
+    char next[LH_AUTHORITY_ID_BYTES];
+    lh_join_token token = invite(b, "", 1, 3600);
+    assert_true(join(b, &token, "one"));
+    refresh(b, NOW_S, false, &view);
+    lh_membership_view_reset(&view);
+    assert_int_equal(lh_membership_rotate(b->membership, NOW_S, DAY_S, next, NULL), LH_OK);
+    lh_upkeep_moment moment = {.now_s = NOW_S + 40 * DAY_S};
+    assert_int_equal(lh_upkeep_refresh(lh_membership_upkeep(b->membership), &moment, &view, NULL),
+                     LH_OK);
+    assert_true(view.has_next);
+    lh_membership_view_reset(&view);
+    moment.is_clock_settled = true;
+    moment.now_s += 60;
+    assert_int_equal(lh_upkeep_refresh(lh_membership_upkeep(b->membership), &moment, &view, NULL),
+                     LH_OK);
+    assert_false(view.has_next);
+    lh_membership_view_reset(&view);
+}
+
+/* ---- A disk that takes nothing ---- */
+
+static void starting_writes_nothing_where_nothing_has_changed(void **state) {
+    bench *b = *state;
+    lh_membership_view view;
+    char path[128];
+    lh_membership_options options = options_of(b);
+    static const char *const names[] = {LH_RECORDS_FILE, LH_TRUST_FILE, LH_OWN_CERTIFICATE_FILE};
+    struct stat before[3], after;
+    assert_int_equal(lh_membership_note_listen(b->membership, "127.0.0.1:7100", NULL), LH_OK);
+    refresh(b, NOW_S, false, &view);
+    lh_membership_view_reset(&view);
+    for (size_t i = 0; i < 3; i++) {
+        snprintf(path, sizeof path, "%s/%s", b->folder, names[i]);
+        assert_int_equal(stat(path, &before[i]), 0);
+    }
+    lh_membership_close(b->membership);
+    assert_int_equal(lh_membership_open(&options, NOW_S + 60, &b->membership, NULL), LH_OK);
+    assert_int_equal(lh_membership_note_listen(b->membership, "127.0.0.1:7100", NULL), LH_OK);
+    refresh(b, NOW_S + 60, false, &view);
+    assert_true(view.is_new);
+    lh_membership_view_reset(&view);
+    for (size_t i = 0; i < 3; i++) {
+        snprintf(path, sizeof path, "%s/%s", b->folder, names[i]);
+        assert_int_equal(stat(path, &after), 0);
+        assert_int_equal(after.st_ino, before[i].st_ino);
+    }
+}
+
+static void another_name_of_the_gateway_is_another_certificate(void **state) {
+    bench *b = *state;
+    lh_membership_view view;
+    lh_membership_options options = options_of(b);
+    refresh(b, NOW_S, false, &view);
+    lh_membership_view_reset(&view);
+    lh_membership_close(b->membership);
+    options.hosts[0] = "other.example";
+    assert_int_equal(lh_membership_open(&options, NOW_S, &b->membership, NULL), LH_OK);
+    refresh(b, NOW_S + 60, false, &view);
+    lh_membership_view_reset(&view);
+    X509 *own = own_certificate(b);
+    assert_string_equal(names_of(own),
+                        "URI:longhaul://gateway, DNS:other.example, IP Address:10.0.0.1");
+    X509_free(own);
 }
 
 /* ---- Revoking ---- */
@@ -392,8 +639,7 @@ static void a_revoked_worker_is_out_until_it_is_asked_again(void **state) {
     assert_int_equal(lh_membership_revoke_worker(b->membership, "one", NOW_S, NULL),
                      LH_ERR_NOT_FOUND);
     assert_false(renew(b, "one", NOW_S));
-    assert_int_equal(
-        lh_upkeep_refresh(lh_membership_upkeep(b->membership), NOW_S, false, &view, NULL), LH_OK);
+    refresh(b, NOW_S, false, &view);
     assert_int_equal(view.members.count, 1);
     assert_string_equal(view.members.members[0].name, "two");
     lh_membership_view_reset(&view);
@@ -403,26 +649,6 @@ static void a_revoked_worker_is_out_until_it_is_asked_again(void **state) {
 }
 
 /* ---- The gateway's own files ---- */
-
-static char *read_file(const bench *b, const char *name) {
-    static char *bytes; /* the compiler takes a local one for what is returned */
-    size_t length;
-    assert_int_equal(lh_state_file_read(b->folder, name, 1 << 20, &bytes, &length, NULL), LH_OK);
-    return bytes;
-}
-
-static X509 *own_certificate(const bench *b) {
-    char *pem = read_file(b, "gateway.pem");
-    X509 *certificate = read_certificate(strstr(pem, "-----BEGIN CERTIFICATE"));
-    free(pem);
-    return certificate;
-}
-
-static void refresh(bench *b, int64_t now_s, bool everybody_believes, lh_membership_view *view) {
-    assert_int_equal(lh_upkeep_refresh(lh_membership_upkeep(b->membership), now_s,
-                                       everybody_believes, view, NULL),
-                     LH_OK);
-}
 
 static void the_gateway_has_a_certificate_of_its_own(void **state) {
     bench *b = *state;
@@ -546,7 +772,20 @@ static void one_ca_follows_another(void **state) {
     assert_true(renew(b, "one", NOW_S + 3));
     assert_true(renew(b, "two", NOW_S + 3));
     X509 *renewed = read_certificate(b->grant.certificate);
-    refresh(b, NOW_S + 60, false, &view);
+    refresh(b, NOW_S + 60, false, &view); /* a copy of their keys may have renewed */
+    assert_true(is_believed(old, view.trust, NOW_S));
+    lh_membership_view_reset(&view);
+    lh_certificates_in_use *in_use = calloc(1, sizeof *in_use);
+    lh_certificates_in_use_note(in_use, "one", youngest(b, "one").expires_s);
+    lh_certificates_in_use_note(in_use, "two", NOW_S + LIFE_S);
+    lh_upkeep_moment moment = {.now_s = NOW_S + 80, .is_clock_settled = true, .in_use = in_use};
+    lh_upkeep *upkeep = lh_membership_upkeep(b->membership);
+    assert_int_equal(lh_upkeep_refresh(upkeep, &moment, &view, NULL), LH_OK);
+    assert_false(view.is_new); /* two uses the one before */
+    lh_certificates_in_use_note(in_use, "two", youngest(b, "two").expires_s);
+    moment.now_s += 20;
+    assert_int_equal(lh_upkeep_refresh(upkeep, &moment, &view, NULL), LH_OK);
+    free(in_use);
     assert_true(view.is_new);
     assert_false(is_believed(old, view.trust, NOW_S));
     assert_true(is_believed(renewed, view.trust, NOW_S));
@@ -623,10 +862,10 @@ static void live_through(bench *b) {
         join(b, &token, name);
         renew(b, name, NOW_S);
         lh_membership_rotate(b->membership, NOW_S, DAY_S, id, NULL);
-        lh_upkeep_refresh(lh_membership_upkeep(b->membership), NOW_S, i % 2 == 0, &view, NULL);
+        look(b, NOW_S, i % 2 == 0, &view);
         lh_membership_view_reset(&view);
         lh_membership_revoke_worker(b->membership, name, NOW_S, NULL);
-        lh_upkeep_refresh(lh_membership_upkeep(b->membership), NOW_S + 20 * i, true, &view, NULL);
+        look(b, NOW_S + 20 * i, true, &view);
         lh_membership_view_reset(&view);
     }
     _exit(0);
@@ -649,7 +888,8 @@ static void a_kill_at_any_moment_leaves_it_whole(void **state) {
         lh_membership_options options = options_of(b);
         if (lh_membership_open(&options, NOW_S, &again, &error) != LH_OK)
             fail_msg("%s", error.message);
-        if (lh_upkeep_refresh(lh_membership_upkeep(again), NOW_S, false, &view, &error) != LH_OK)
+        const lh_upkeep_moment moment = {.now_s = NOW_S};
+        if (lh_upkeep_refresh(lh_membership_upkeep(again), &moment, &view, &error) != LH_OK)
             fail_msg("%s", error.message);
         X509 *own = own_certificate(b);
         assert_true(is_believed(own, view.trust, NOW_S));
@@ -703,7 +943,16 @@ int main(void) {
         TEST(a_look_that_finds_no_memory_is_made_again),
         TEST(a_joining_that_cannot_be_written_changes_nothing),
         TEST(a_member_renews_with_a_fresh_key),
+        TEST(a_certificate_is_renewed_when_half_of_its_life_is_over),
+        TEST(a_copied_key_ousts_nobody),
+        TEST(the_same_key_again_gets_the_same_certificate),
+        TEST(joining_again_and_again_fills_nothing),
         TEST(renewals_do_not_fill_the_records),
+        TEST(what_was_issued_ahead_of_time_is_renewed_at_once),
+        TEST(a_clock_that_was_ahead_has_forgotten_nobody),
+        TEST(no_ca_changes_by_a_clock_that_was_just_set),
+        TEST(starting_writes_nothing_where_nothing_has_changed),
+        TEST(another_name_of_the_gateway_is_another_certificate),
         TEST(a_revoked_worker_is_out_until_it_is_asked_again),
         TEST(the_gateway_has_a_certificate_of_its_own),
         TEST(it_renews_its_own_before_it_ends),

@@ -17,7 +17,7 @@ static lh_member_list members_named(const char *const *names, size_t count) {
     for (size_t i = 0; i < count; i++) {
         lh_member member = {.expires_s = 1};
         snprintf(member.name, sizeof member.name, "%s", names[i]);
-        assert_int_equal(lh_member_list_add(&list, &member, NULL), LH_OK);
+        assert_int_equal(lh_member_list_append(&list, &member, NULL), LH_OK);
     }
     return list;
 }
@@ -28,17 +28,18 @@ static void is_complete_when_all_members_have_said_it(void **state) {
     lh_member_list members = members_named(names, 3);
     lh_trust_spread *spread = calloc(1, sizeof *spread);
     lh_trust_spread_begin(spread, ONE);
-    assert_false(lh_trust_spread_is_complete(spread, &members));
+    assert_false(lh_trust_spread_is_complete(spread, &members, 0));
     lh_trust_spread_note(spread, "attic", ONE);
     lh_trust_spread_note(spread, "cellar", OTHER);
     lh_trust_spread_note(spread, "cellar", "");
-    assert_false(lh_trust_spread_is_complete(spread, &members));
+    assert_false(lh_trust_spread_is_complete(spread, &members, 0));
     lh_trust_spread_note(spread, "cellar", ONE);
-    assert_true(lh_trust_spread_is_complete(spread, &members));
+    assert_true(lh_trust_spread_is_complete(spread, &members, 0));
     lh_trust_spread_begin(spread, ONE);
-    assert_true(lh_trust_spread_is_complete(spread, &members));
+    assert_true(lh_trust_spread_is_complete(spread, &members, 0));
     lh_trust_spread_begin(spread, OTHER);
-    assert_false(lh_trust_spread_is_complete(spread, &members));
+    assert_true(lh_trust_spread_is_complete(spread, &members, 1)); /* their time is over */
+    assert_false(lh_trust_spread_is_complete(spread, &members, 0));
     lh_member_list_reset(&members);
     free(spread);
 }

@@ -62,9 +62,9 @@ static void open_membership(bench *b) {
     const lh_membership_options options = {.folder = b->folder, .certificate_life_s = LIFE_S};
     lh_membership_view view;
     assert_int_equal(lh_membership_open(&options, time(NULL), &b->membership, NULL), LH_OK);
-    assert_int_equal(
-        lh_upkeep_refresh(lh_membership_upkeep(b->membership), time(NULL), false, &view, NULL),
-        LH_OK);
+    const lh_upkeep_moment moment = {.now_s = time(NULL)};
+    assert_int_equal(lh_upkeep_refresh(lh_membership_upkeep(b->membership), &moment, &view, NULL),
+                     LH_OK);
     lh_membership_view_reset(&view);
     b->tls = lh_membership_tls(b->membership);
     assert_int_equal(lh_tls_credentials_create(&b->tls, &b->tls.credentials, NULL), LH_OK);
@@ -299,6 +299,15 @@ static void a_refusal_says_why(void **state) {
     release(&attic);
 }
 
+/* Two thirds of the life of all certificates are over. */
+static void let_time_pass(bench *b) {
+    lh_records_change change;
+    assert_int_equal(lh_records_begin(b->folder, &change, NULL), LH_OK);
+    for (size_t i = 0; i < change.records.members.count; i++)
+        change.records.members.members[i].issued_s -= 2 * (int64_t)LIFE_S;
+    assert_int_equal(lh_records_commit(&change, NULL), LH_OK);
+}
+
 static void a_member_renews_its_own_certificate(void **state) {
     bench *b = *state;
     member office;
@@ -311,6 +320,10 @@ static void a_member_renews_its_own_certificate(void **state) {
     renewal->time_s = time(NULL);
     assert_int_equal(
         ask(b, "POST", "/fleet/workers/attic/certificate", lh_join_renewal_render(renewal)), 403);
+    assert_int_equal(
+        ask(b, "POST", "/fleet/workers/office/certificate", lh_join_renewal_render(renewal)), 429);
+    assert_non_null(strstr(b->body, "not_due"));
+    let_time_pass(b);
     assert_int_equal(
         ask(b, "POST", "/fleet/workers/office/certificate", lh_join_renewal_render(renewal)), 200);
     assert_int_equal(lh_join_grant_parse(b->body, b->length, office.grant, NULL), LH_OK);
@@ -366,6 +379,47 @@ static void an_address_that_nobody_answers_is_told(void **state) {
     release(&office);
 }
 
+/* The gateway is no scanner: of literal addresses and of names. */
+static void no_address_but_the_workers_own_is_tried(void **state) {
+    bench *b = *state;
+    member office;
+    lh_join_reach reach;
+    char own[32];
+    static const char *const others[] = {"127.0.0.2:%d", "192.0.2.1:%d", "[::1]:%d",
+                                         "no-such-name.invalid:%d"};
+    lh_join_token token = invite(b);
+    assert_int_equal(join(b, &office, &token, "office"), 200);
+    assert_true(connect_as(b, &office));
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        char address[64];
+        snprintf(address, sizeof address, others[i], lh_h2_server_port(b->http));
+        assert_int_equal(
+            ask(b, "POST", "/fleet/workers/office/reach", lh_join_reach_request_render(address)),
+            200);
+        assert_int_equal(lh_join_reach_parse(b->body, b->length, &reach, NULL), LH_OK);
+        assert_false(reach.is_reached);
+        assert_non_null(strstr(reach.error, "the gateway tries no address but the one"));
+    }
+    snprintf(own, sizeof own, "localhost:%d", lh_h2_server_port(b->http));
+    assert_int_equal(
+        ask(b, "POST", "/fleet/workers/office/reach", lh_join_reach_request_render(own)), 200);
+    assert_null(strstr(b->body, "tries no address"));
+    release(&office);
+}
+
+static void a_worker_asks_ten_times_a_minute(void **state) {
+    bench *b = *state;
+    member office;
+    lh_join_token token = invite(b);
+    assert_int_equal(join(b, &office, &token, "office"), 200);
+    assert_true(connect_as(b, &office));
+    for (int i = 0; i < 12; i++)
+        assert_int_equal(ask(b, "POST", "/fleet/workers/office/reach",
+                             lh_join_reach_request_render("127.0.0.1:1")),
+                         i < 10 ? 200 : 429);
+    release(&office);
+}
+
 /* The answer has no taker: nothing is left behind, and the certificate counts. */
 static void whoever_hangs_up_has_joined_all_the_same(void **state) {
     bench *b = *state;
@@ -374,6 +428,7 @@ static void whoever_hangs_up_has_joined_all_the_same(void **state) {
     assert_int_equal(join(b, &office, &token, "office"), 200);
     assert_true(connect_as(b, &office));
     static const lh_h2_stream_events events = {.on_closed = on_stream_closed};
+    let_time_pass(b);
     for (int i = 0; i < 4; i++) {
         lh_h2_stream *stream;
         lh_join_renewal *renewal = calloc(1, sizeof *renewal);
@@ -407,6 +462,8 @@ int main(void) {
         TEST(a_member_renews_its_own_certificate),
         TEST(a_revoked_member_is_put_out),
         TEST(an_address_that_nobody_answers_is_told),
+        TEST(no_address_but_the_workers_own_is_tried),
+        TEST(a_worker_asks_ten_times_a_minute),
         TEST(whoever_hangs_up_has_joined_all_the_same),
     };
     signal(SIGPIPE, SIG_IGN); /* as the programs do */

@@ -41,6 +41,17 @@ static lh_status report(const lh_name_claim *claim, int64_t now_us) {
     return status;
 }
 
+static void where_a_name_serves_is_known_for_its_lease(void **state) {
+    (void)state;
+    const lh_name_claim first = claim_of("attic", 0x11, "10.0.0.1:5000");
+    assert_false(lh_name_claims_is_at(&claims, "attic", "10.0.0.1:4711", 0));
+    assert_int_equal(report(&first, 0), LH_OK);
+    assert_true(lh_name_claims_is_at(&claims, "attic", "10.0.0.1:4711", LEASE_US - 1));
+    assert_false(lh_name_claims_is_at(&claims, "attic", "10.0.0.1:4711", LEASE_US));
+    assert_false(lh_name_claims_is_at(&claims, "attic", "10.0.0.11:4711", 1));
+    assert_false(lh_name_claims_is_at(&claims, "cellar", "10.0.0.1:4711", 1));
+}
+
 static void a_second_process_does_not_get_the_name(void **state) {
     (void)state;
     const lh_name_claim first = claim_of("attic", 0x11, "10.0.0.1:5000"),
@@ -147,6 +158,7 @@ static void there_are_places_for_all_workers_and_no_more(void **state) {
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup(name, set_up)
     const struct CMUnitTest tests[] = {
+        TEST(where_a_name_serves_is_known_for_its_lease),
         TEST(a_second_process_does_not_get_the_name),
         TEST(who_does_not_report_loses_it),
         TEST(the_same_address_on_the_same_machine_is_a_restart),
