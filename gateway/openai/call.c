@@ -287,6 +287,8 @@ static bool on_headers(void *context, lh_http_exchange *exchange, const lh_http_
     else
         lh_random_id("req_", c->id);
     check_headers(c, request);
+    if (c->ticket.tenant)
+        lh_http_exchange_know_client(exchange, c->ticket.tenant);
     if (makes_answer(c) && !c->refusal.status)
         c->answer = lh_openai_answer_create(c->service, dialect_of(c), exchange, &c->ticket, c->id,
                                             c->begun_us);

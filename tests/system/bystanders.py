@@ -55,12 +55,12 @@ class Bystanders:
     """with Bystanders(fleet) as bystanders: ...attack...   harm = bystanders.harm
 
     `fleet` has port, url and programs(). A request has failed when its answer is not 200, is cut, or has not come within timeout_s. key: sent as
-    a bearer token."""
+    a bearer token. padding: bytes of white space that each chat carries."""
 
     PAUSE_S = 0.05
 
-    def __init__(self, fleet, streams=1, chats=1, probes=1, tokens=32, key=None, timeout_s=10):
-        self.fleet, self.tokens, self.timeout_s, self.key = fleet, tokens, timeout_s, key
+    def __init__(self, fleet, streams=1, chats=1, probes=1, tokens=32, key=None, timeout_s=10, padding=0):
+        self.fleet, self.tokens, self.timeout_s, self.key, self.padding = fleet, tokens, timeout_s, key, padding
         self.headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {key}"} if key else {})}
         self.harm, self.lock, self.is_over = Harm(), threading.Lock(), threading.Event()
         kinds = [self.stream] * streams + [self.chat] * chats + [self.probe] * probes + [self.watch_memory]
@@ -104,7 +104,7 @@ class Bystanders:
         """Seconds, or None."""
         begin = time.monotonic()
         try:
-            data = body and json.dumps(body).encode()
+            data = body and json.dumps(body).encode() + b" " * self.padding
             with urllib.request.urlopen(urllib.request.Request(self.fleet.url + path, data, self.headers), timeout=self.timeout_s) as answer:
                 answer.read()
         except (OSError, ValueError) as problem:
