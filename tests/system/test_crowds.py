@@ -10,7 +10,7 @@ import tempfile
 import unittest
 
 from api_keys import key_line, write_private
-from programs import PATIENCE_S, run_tests, wait_until
+from programs import PATIENCE_S, Program, build_folder, free_port, need_file, need_model, run_tests, wait_until
 from raw_http import Connection, ask, chunks, request
 from test_http_raw import GET, POST, Gateway, GatewayTest, completion_body
 
@@ -165,28 +165,80 @@ class KnownOnes(Crowds):
         self.assertEqual(self.closed(known), [])
 
 
+def is_served(port, source="127.0.0.1", host="127.0.0.1", name="localhost"):
+    """A connection that has been served, and rests; None: it was closed."""
+    connection = Connection(port, source=source, host=host)
+    try:
+        connection.send(request("GET", "/livez", host=name))
+    except OSError:
+        return None
+    reply = connection.reply()
+    return connection if reply and reply.status == 200 else connection.close()
+
+
 class OneAddress(GatewayTest):
     flags = ("--connections-per-address", "5")
-
-    def is_served(self):
-        with Connection(self.port) as connection:
-            try:
-                connection.send(request("GET", "/livez"))
-            except OSError:
-                return False
-            reply = connection.reply()
-            return reply and reply.status == 200
+    way = {}
 
     def test_so_many_of_one_address(self):
-        held = [Connection(self.port) for _ in range(5)]
-        for connection in held:
-            connection.send(request("GET", "/livez"))
-            self.assertEqual(connection.reply().status, 200)
-        with Connection(self.port) as connection:
-            self.assertTrue(connection.is_closed())
+        held = [is_served(self.port, **self.way) for _ in range(5)]
+        self.assertNotIn(None, held)
+        self.assertIsNone(is_served(self.port, **self.way))
+        others = [is_served(self.port, source=f"127.0.0.{host}") for host in (2, 3)]
+        self.assertNotIn(None, others)
         held.pop().close()
-        wait_until(self.is_served, "there is a place again")
-        for connection in held:
+        held.append(wait_until(lambda: is_served(self.port, **self.way), "there is a place again"))
+        for connection in (*held, *others):
+            connection.close()
+
+
+class AnyAddress(OneAddress):
+    """Listens on IPv6, where IPv4 addresses come as mapped ones."""
+
+    flags = (*OneAddress.flags, "--listen", "[::]:0")
+
+    def test_both_kinds(self):
+        with is_served(self.port, source="::1", host="::1", name="[::1]") as other, is_served(self.port, source="127.0.0.9"):
+            self.assertIsNotNone(other)
+
+
+class SixthVersion(OneAddress):
+    """Its loopback address is one that answers for loopback names alone."""
+
+    flags = (*OneAddress.flags, "--listen", "[::1]:0")
+    way = {"source": "::1", "host": "::1"}
+    test_so_many_of_one_address = None
+
+    def test_names(self):
+        for name, status in (("[::1]", 200), (f"[::1]:{self.port}", 200), ("localhost", 200), ("[2001:db8::1]", 421), ("evil.example", 421)):
+            with Connection(self.port, **self.way) as connection:
+                connection.send(request("GET", "/livez", host=name))
+                self.assertEqual(connection.reply().status, status, name)
+
+
+class FewDescriptors(unittest.TestCase):
+    """The gateway has room for half of its descriptors in connections, and says so; more of them make room, as always."""
+
+    def test_connections_follow(self):
+        folder = self.enterContext(tempfile.TemporaryDirectory(prefix="longhaul-few-"))
+        port, fleet_port = free_port(), free_port()
+        program = need_file(build_folder() / "longhaul-gateway", "longhaul-gateway is not built")
+        gateway = Program("gateway", ["prlimit", "--nofile=200:200", program, "--model", need_model(), "--listen", f"127.0.0.1:{port}", "--fleet-listen",
+                                      f"127.0.0.1:{fleet_port}", "--metrics-listen", "off"], folder)
+        self.addCleanup(gateway.stop)
+        wait_until(lambda: "descriptors are limited to 200: room for 100 connections, not --max-connections 4096" in gateway.log_text(), "it says so")
+
+        def is_there():
+            try:
+                return is_served(port)
+            except ConnectionRefusedError:
+                return None
+
+        crowd = [wait_until(is_there, "it listens")]
+        for _ in range(250):
+            crowd.append(is_served(port, source=STRANGER))
+            self.assertIsNotNone(crowd[-1])
+        for connection in crowd:
             connection.close()
 
 
