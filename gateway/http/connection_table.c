@@ -6,6 +6,9 @@
 #include <assert.h>
 #include <time.h>
 
+/* A quarter of all places is for those who come, and for short answers. */
+#define CROWDED_PART 4u
+
 lh_status lh_connection_table_init(lh_connection_table *table, uint32_t most,
                                    uint32_t per_address_max, lh_error *error) {
     *table = (lh_connection_table){0};
@@ -88,6 +91,13 @@ uint32_t lh_connection_table_active(lh_connection_table *table) {
     uint32_t active = table->active;
     pthread_mutex_unlock(&table->mutex);
     return active;
+}
+
+bool lh_connection_table_is_crowded(lh_connection_table *table) {
+    pthread_mutex_lock(&table->mutex);
+    bool is_crowded = table->active > table->claims.most - table->claims.most / CROWDED_PART;
+    pthread_mutex_unlock(&table->mutex);
+    return is_crowded;
 }
 
 /* Repeated, since an exchange may have been about to wait when it was broken. */

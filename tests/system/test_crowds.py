@@ -100,17 +100,18 @@ class Crowds(unittest.TestCase):
             return told
 
         wait_until(is_done, "one of those that wait is told why it goes")
-        self.assertEqual(told[0].reply().status, 503)
+        reply = told[0].reply()
+        self.assertEqual((reply.status, reply.headers["retry-after"]), (503, "1"))
         body = served.reply().body
         self.assertEqual("".join(c["choices"][0]["text"] for c in chunks(body)), "a" * 20)
 
     def test_who_does_not_take_his_answers_makes_room(self):
         """They ask again and again, and read nothing; all others are served."""
         stream = completion_body("@@interval_ms=500 text=" + "a" * 2000, stream=True, max_tokens=2000)
-        served = self.come(request("POST", "/v1/completions", stream), 52)
+        served = self.come(request("POST", "/v1/completions", stream), 48)
         for connection in served:
             self.assertEqual(connection.head()[0], 200)
-        takers = self.come(b"", 4)
+        takers = self.come(b"", 8)
         for connection in takers:
             connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
 
@@ -122,6 +123,16 @@ class Crowds(unittest.TestCase):
         for connection in served:
             connection.socket.settimeout(PATIENCE_S)
             self.assertTrue(connection.chunk())
+
+    def test_streams_leave_places(self):
+        """However many of them the engine takes: one too many is told to come again, and probes are answered."""
+        stream = completion_body("@@interval_ms=500 text=" + "a" * 2000, stream=True, max_tokens=2000)
+        asked = self.come(request("POST", "/v1/completions", stream), 58)
+        statuses = [connection.head() for connection in asked]
+        self.assertTrue(32 < [status for status, _ in statuses].count(200) <= 48, statuses)
+        self.assertTrue(all("retry-after" in headers for status, headers in statuses if status != 200), statuses)
+        for _ in range(100):
+            self.assertTrue(self.probe())
 
     def fill(self, connection):
         """Sends questions until the other side takes no more. True: it has closed."""
@@ -147,6 +158,7 @@ class KnownOnes(Crowds):
     # These ask without a key.
     test_who_says_nothing_is_told_why = None
     test_who_does_not_take_his_answers_makes_room = None
+    test_streams_leave_places = None
 
     def test_strangers_have_no_part_in_their_places(self):
         """Though these rest longest, and are as many from the same address."""

@@ -116,6 +116,25 @@ static void a_connection_waits_from_one_request_to_the_next(void **state) {
     close_bench(&b);
 }
 
+static void answers_leave_a_quarter_of_the_places(void **state) {
+    (void)state;
+    bench b;
+    open_bench(&b);
+    for (int i = 0; i < 7; i++) {
+        add(&b, i);
+        assert_int_equal(lh_connection_table_is_crowded(&b.table), i > 6);
+        assert_true(lh_connection_table_begin(&b.table, b.connections[i]));
+    }
+    assert_true(lh_connection_table_is_crowded(&b.table));
+    lh_connection_table_end(&b.table);
+    assert_false(lh_connection_table_is_crowded(&b.table));
+    for (int i = 0; i < 6; i++)
+        lh_connection_table_end(&b.table);
+    for (int i = 0; i < 7; i++)
+        drop(&b, i);
+    close_bench(&b);
+}
+
 /* A connection that found no place is in no table, whatever is said of it. */
 static void who_finds_no_place_stays_outside(void **state) {
     (void)state;
@@ -160,6 +179,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_waits_makes_way),
         cmocka_unit_test(a_connection_waits_from_one_request_to_the_next),
+        cmocka_unit_test(answers_leave_a_quarter_of_the_places),
         cmocka_unit_test(who_finds_no_place_stays_outside),
         cmocka_unit_test(nothing_begins_once_it_is_closed),
     };
