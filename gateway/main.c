@@ -241,17 +241,23 @@ static void reload_files(gateway *g) {
 }
 
 /* Each connection is a descriptor, and the usual limit of 1024 is a default for programs that use
- * select(). */
-static void raise_descriptor_limit(const gateway *g) {
+ * select(). Returns how many connections there is room for, at most as many as were asked for. */
+static uint32_t fit_connections(rlim_t asked) {
     struct rlimit limit;
-    rlim_t wanted = (rlim_t)g->settings.max_connections + DESCRIPTORS_BESIDES;
+    rlim_t wanted = asked + DESCRIPTORS_BESIDES;
     if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= wanted)
-        return;
+        return (uint32_t)asked;
+    rlim_t before = limit.rlim_cur;
     limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;
-    if (setrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur < wanted)
-        lh_log(LH_LOG_WARN, "gateway",
-               "descriptors are limited to %llu: too few for --max-connections %lld",
-               (unsigned long long)limit.rlim_cur, (long long)g->settings.max_connections);
+    rlim_t most = setrlimit(RLIMIT_NOFILE, &limit) ? before : limit.rlim_cur;
+    rlim_t besides = most / 2 < DESCRIPTORS_BESIDES ? most / 2 : DESCRIPTORS_BESIDES;
+    rlim_t fits = most - besides < LH_CONNECTIONS_MIN ? LH_CONNECTIONS_MIN : most - besides;
+    if (fits >= asked)
+        return (uint32_t)asked;
+    lh_log(LH_LOG_WARN, "gateway",
+           "descriptors are limited to %llu: room for %llu connections, not --max-connections %llu",
+           (unsigned long long)most, (unsigned long long)fits, (unsigned long long)asked);
+    return (uint32_t)fits;
 }
 
 static lh_status start_api(gateway *g, lh_error *error) {
@@ -259,7 +265,7 @@ static lh_status start_api(gateway *g, lh_error *error) {
     config.http.listen = g->settings.listen;
     config.http.tls = g->api_tls;
     config.http.allowed_hosts = g->settings.allowed_hosts;
-    config.http.connections = (uint32_t)g->settings.max_connections;
+    config.http.connections = fit_connections((rlim_t)g->settings.max_connections);
     config.http.connections_per_address = (uint32_t)g->settings.max_connections_per_address;
     config.limits.sequences_max =
         (uint32_t)(g->settings.replicas * g->settings.max_sequences + g->settings.max_queue);
@@ -272,7 +278,6 @@ static lh_status start_api(gateway *g, lh_error *error) {
     config.responses = &lh_responses;
     config.messages = &lh_anthropic;
     config.authenticator = g->authenticator;
-    raise_descriptor_limit(g);
     return lh_openai_api_open(&config, g->engine, &g->model.served, &g->api, error);
 }
 

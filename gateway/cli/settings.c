@@ -46,9 +46,10 @@ static const lh_option options[] = {
     {"cors-origin", LH_OPTION_TEXT, AT(cors_origin), "", "A,B,...", 0, 0, NULL,
      "origins, such as https://chat.example, whose pages may use the API from a browser; default: "
      "none"},
-    {"max-connections", LH_OPTION_NUMBER, AT(max_connections), "4096", "N", 64, 65536, NULL,
-     "connections of clients at a time; where they run short, those that wait for their client's "
-     "bytes are closed"},
+    {"max-connections", LH_OPTION_NUMBER, AT(max_connections), "4096", "N", LH_CONNECTIONS_MIN,
+     65536, NULL,
+     "connections of clients at a time; where they run short, some that wait for their client "
+     "are closed; fewer where the limit of descriptors has no room for them"},
     {"max-connections-per-address", LH_OPTION_NUMBER, AT(max_connections_per_address), "0", "N", 0,
      65536, NULL, "of one address; 0: any number, as behind a proxy"},
     {"api-key-file", LH_OPTION_TEXT, AT(api_key_file), "", "PATH", 0, 0, NULL,

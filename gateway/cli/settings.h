@@ -14,6 +14,8 @@
 
 /* Where --metrics-listen is not given. */
 #define LH_GATEWAY_METRICS_LISTEN "127.0.0.1:7102"
+/* --max-connections is no less: each thread that serves them has a share. */
+#define LH_CONNECTIONS_MIN 64
 
 typedef struct lh_gateway_settings {
     lh_config_options config;

@@ -2,10 +2,10 @@
 #include "gateway/http/connection.h"
 
 #include "common/base/clock.h"
+#include "common/net/address.h"
 
-#include <arpa/inet.h>
 #include <assert.h>
-#include <netinet/in.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,17 +54,15 @@ void lh_http_connection_refuse(lh_http_exchange *exchange, unsigned status, cons
     pthread_mutex_unlock(&exchange->mutex);
 }
 
-static bool waits_for_client(const lh_http_exchange *connection) {
-    return connection->phase == LH_HTTP_PHASE_HEADERS || connection->phase == LH_HTTP_PHASE_BODY;
+void lh_http_connection_note_answered(lh_http_exchange *exchange) {
+    pthread_mutex_lock(&exchange->mutex);
+    exchange->answered = true;
+    pthread_mutex_unlock(&exchange->mutex);
 }
 
-int64_t lh_http_connection_waits_until_us(lh_http_exchange *connection) {
-    pthread_mutex_lock(&connection->mutex);
-    int64_t until_us = waits_for_client(connection) && connection->deadline_us
-                           ? connection->deadline_us
-                           : INT64_MAX;
-    pthread_mutex_unlock(&connection->mutex);
-    return until_us;
+static bool waits_for_client(const lh_http_exchange *connection) {
+    return connection->phase == LH_HTTP_PHASE_HEADERS || connection->phase == LH_HTTP_PHASE_BODY ||
+           (connection->phase == LH_HTTP_PHASE_ANSWER && connection->answered);
 }
 
 /* A client whose connection rests between two requests expects it to be closed without a word. */
@@ -153,25 +151,17 @@ static void on_signal(void *context, lh_http_signal signal) {
     lh_http_exchange_wake(connection);
 }
 
-static void render_peer(int fd, char text[LH_HTTP_PEER_BYTES]) {
-    union {
-        struct sockaddr any;
-        struct sockaddr_in v4;
-        struct sockaddr_in6 v6;
-    } address = {0};
-    socklen_t length = sizeof address;
-    char host[INET6_ADDRSTRLEN];
-    getpeername(fd, &address.any, &length); /* in vain where it has gone already */
-    if (address.any.sa_family == AF_INET6)
-        snprintf(text, LH_HTTP_PEER_BYTES, "[%s]:%u",
-                 inet_ntop(AF_INET6, &address.v6.sin6_addr, host, sizeof host),
-                 ntohs(address.v6.sin6_port));
-    else if (address.any.sa_family == AF_INET)
-        snprintf(text, LH_HTTP_PEER_BYTES, "%s:%u",
-                 inet_ntop(AF_INET, &address.v4.sin_addr, host, sizeof host),
-                 ntohs(address.v4.sin_port));
+static void identify_peer(lh_http_exchange *connection) {
+    struct sockaddr_storage peer = {0};
+    struct sockaddr *any = (struct sockaddr *)&peer;
+    socklen_t length = sizeof peer;
+    getpeername(connection->fd, any, &length); /* in vain where it has gone already */
+    bool is_known = any->sa_family == AF_INET || any->sa_family == AF_INET6;
+    connection->address = is_known ? lh_address_key(any) : 0;
+    if (is_known)
+        lh_address_render(any, connection->peer);
     else
-        snprintf(text, LH_HTTP_PEER_BYTES, "-");
+        strcpy(connection->peer, "-");
 }
 
 lh_http_exchange *lh_http_connection_create(lh_http_surroundings *around,
@@ -182,7 +172,8 @@ lh_http_exchange *lh_http_connection_create(lh_http_surroundings *around,
     connection->around = around;
     connection->mhd = mhd;
     connection->fd = fd;
-    render_peer(fd, connection->peer);
+    connection->place = UINT32_MAX;
+    identify_peer(connection);
     if (pthread_mutex_init(&connection->mutex, NULL)) {
         free(connection);
         return NULL;
@@ -260,33 +251,77 @@ bool lh_http_connection_is_gone(lh_http_exchange *exchange) {
     return gone;
 }
 
+/* With the bodies' memory locked. */
+static void end_body(lh_http_surroundings *around, lh_body_share *share) {
+    lh_http_exchange *connection =
+        (lh_http_exchange *)((char *)share - offsetof(lh_http_exchange, share));
+    lh_body_memory_end(&around->bodies, share);
+    lh_http_connection_refuse(connection, 408,
+                              "The request's body did not come fast enough while others needed the "
+                              "memory.");
+}
+
+/* The same. False: there is no room, also where others' bodies would be ended for it. */
+static bool take_memory(lh_http_exchange *exchange, size_t bytes, int64_t now_us) {
+    lh_http_surroundings *around = exchange->around;
+    lh_body_share *share = &exchange->share, *goes;
+    if (share->is_ended)
+        return false;
+    share->owner = exchange->client ? exchange->client : exchange->address;
+    while (!lh_body_memory_take(&around->bodies, share, bytes, now_us)) {
+        goes = lh_body_memory_pick(&around->bodies, share, bytes, now_us);
+        if (!goes)
+            return false;
+        end_body(around, goes);
+    }
+    return true;
+}
+
+/* For so many bytes of body: twice as much each time, but not more than was announced. */
+static size_t capacity_for(const lh_http_exchange *exchange, size_t wanted) {
+    size_t capacity = exchange->body_capacity ? exchange->body_capacity : FIRST_BODY_BYTES;
+    uint64_t announced = exchange->request.announced_bytes;
+    while (capacity < wanted)
+        capacity *= 2;
+    return announced >= wanted && announced < capacity ? (size_t)announced : capacity;
+}
+
 lh_status lh_http_connection_grow_body(lh_http_exchange *exchange, size_t more) {
     lh_http_surroundings *around = exchange->around;
     size_t wanted = exchange->body_bytes + more;
-    if (wanted <= exchange->body_capacity)
-        return LH_OK;
-    size_t capacity = exchange->body_capacity ? exchange->body_capacity : FIRST_BODY_BYTES;
-    while (capacity < wanted)
-        capacity *= 2;
-    uint64_t added = capacity - exchange->body_capacity;
-    if (atomic_fetch_add(&around->bodies_bytes, added) + added > around->config.bodies_bytes_max) {
-        atomic_fetch_sub(&around->bodies_bytes, added);
+    size_t capacity = exchange->body_capacity;
+    int64_t now_us = lh_clock_us();
+    if (wanted > capacity)
+        capacity = capacity_for(exchange, wanted);
+    pthread_mutex_lock(&around->bodies_mutex);
+    bool has_room = capacity == exchange->body_capacity ||
+                    take_memory(exchange, capacity - exchange->body_capacity, now_us);
+    lh_body_share_note(&exchange->share, wanted, now_us);
+    pthread_mutex_unlock(&around->bodies_mutex);
+    if (!has_room)
         return LH_ERR_LIMIT;
-    }
+    if (capacity == exchange->body_capacity)
+        return LH_OK;
     char *body = realloc(exchange->body, capacity);
-    if (!body) {
-        atomic_fetch_sub(&around->bodies_bytes, added);
-        return LH_ERR_NO_MEMORY;
-    }
+    if (!body)
+        return LH_ERR_NO_MEMORY; /* the share goes with the exchange */
     exchange->body = body;
     exchange->body_capacity = capacity;
     return LH_OK;
 }
 
+void lh_http_connection_complete_body(lh_http_exchange *exchange) {
+    pthread_mutex_lock(&exchange->around->bodies_mutex);
+    exchange->share.is_whole = true;
+    pthread_mutex_unlock(&exchange->around->bodies_mutex);
+}
+
 char *lh_http_exchange_take_body(lh_http_exchange *exchange) {
+    lh_http_surroundings *around = exchange->around;
     char *body = exchange->body;
-    uint64_t before = atomic_fetch_sub(&exchange->around->bodies_bytes, exchange->body_capacity);
-    assert(before >= exchange->body_capacity);
+    pthread_mutex_lock(&around->bodies_mutex);
+    lh_body_memory_release(&around->bodies, &exchange->share);
+    pthread_mutex_unlock(&around->bodies_mutex);
     exchange->body = NULL;
     exchange->body_bytes = exchange->body_capacity = 0;
     exchange->request.body = "";
@@ -325,7 +360,7 @@ void lh_http_connection_finish(lh_http_exchange *exchange, bool complete) {
     bool close_after = exchange->close_after;
     forget_exchange(exchange);
     pthread_mutex_lock(&exchange->mutex);
-    exchange->gone = exchange->broken = exchange->wake_pending = false;
+    exchange->gone = exchange->broken = exchange->wake_pending = exchange->answered = false;
     exchange->status = 0;
     exchange->served_before = true;
     if (close_after && exchange->phase != LH_HTTP_PHASE_CLOSED)
@@ -333,6 +368,10 @@ void lh_http_connection_finish(lh_http_exchange *exchange, bool complete) {
     pthread_mutex_unlock(&exchange->mutex);
     lh_http_connection_enter(exchange, LH_HTTP_PHASE_HEADERS,
                              exchange->around->config.idle_deadline_ms);
+}
+
+void lh_http_exchange_know_client(lh_http_exchange *exchange, uint64_t client) {
+    exchange->client = client;
 }
 
 void lh_http_exchange_close_after(lh_http_exchange *exchange) {

@@ -7,10 +7,11 @@
  * Any phase may end in CLOSED, which is final. A request that is refused, or whose client leaves,
  * goes back to HEADERS without an answer.
  *
- * Locks: the monitor's, then the connection's, then the library's; so nothing here calls the
- * monitor with the connection locked. */
+ * Locks: the monitor's, or the one of the bodies' memory, then the connection's, then the
+ * library's; so nothing here calls the monitor with the connection locked. */
 #pragma once
 
+#include "gateway/http/body_memory.h"
 #include "gateway/http/server.h"
 #include "gateway/http/socket_monitor.h"
 
@@ -30,7 +31,9 @@ typedef struct lh_http_surroundings {
     lh_http_config config;
     lh_http_handler handler;
     lh_socket_monitor *monitor;
-    atomic_uint_least64_t bodies_bytes; /* that hold requests' bodies now */
+    struct lh_connection_table *table;
+    pthread_mutex_t bodies_mutex; /* guards the next, and the connections' shares of it */
+    lh_body_memory bodies;
 } lh_http_surroundings;
 
 struct lh_http_exchange {
@@ -39,8 +42,10 @@ struct lh_http_exchange {
     struct MHD_Connection *mhd;
     int fd;
     char peer[LH_HTTP_PEER_BYTES];
+    uint64_t address; /* lh_address_key of the peer */
+    uint64_t client;  /* whose key it has shown last; 0: it has shown none */
     uint64_t monitor_id;
-    lh_http_exchange *next, *previous; /* in the connection table */
+    uint32_t place; /* the connection table's */
 
     pthread_mutex_t mutex; /* guards the next block */
     lh_http_phase phase;
@@ -51,6 +56,7 @@ struct lh_http_exchange {
     bool wake_pending;
     bool gone;       /* the client has hung up, or the server is ending */
     bool broken;     /* cut short by us, not by the client */
+    bool answered;   /* all of the answer is the library's: the client has to take it */
     unsigned status; /* sent, 0: none yet */
 
     /* The exchange; the server's thread. */
@@ -61,6 +67,7 @@ struct lh_http_exchange {
     lh_http_header headers[LH_HTTP_HEADERS_MAX];
     char *body;
     size_t body_bytes, body_capacity;
+    lh_body_share share; /* of the bodies' memory */
     bool headers_taken, request_taken, close_after;
     int64_t begun_us;
     /* The handler's; its on_refusal gets it on any thread, with the connection locked. */
@@ -80,8 +87,11 @@ lh_status lh_http_connection_begin(lh_http_exchange *exchange, const char *targe
 bool lh_http_connection_enter(lh_http_exchange *exchange, lh_http_phase phase,
                               uint32_t deadline_ms);
 /* Room for so many more bytes of the body; memory grows with what has come, whatever was announced.
- * LH_ERR_NO_MEMORY; LH_ERR_LIMIT: the bodies of all connections are too large together. */
+ * Where it is short, another connection's body may be ended. LH_ERR_NO_MEMORY; LH_ERR_LIMIT: the
+ * bodies of all connections are too large together, or this body was ended for another. */
 lh_status lh_http_connection_grow_body(lh_http_exchange *exchange, size_t more);
+/* All of the body is there: it is not ended any more. */
+void lh_http_connection_complete_body(lh_http_exchange *exchange);
 /* The request's body has been read. */
 void lh_http_connection_drop_body(lh_http_exchange *exchange);
 /* Puts the connection aside until it is woken. False: it was woken meanwhile, so look again. The
@@ -94,8 +104,8 @@ void lh_http_connection_break(lh_http_exchange *exchange);
 /* Answers past the library, on the socket itself, where the library takes no answer any more, and
  * closes. */
 void lh_http_connection_refuse(lh_http_exchange *exchange, unsigned status, const char *message);
-/* Until when it waits for headers or a body; INT64_MAX: it does not wait for its client. */
-int64_t lh_http_connection_waits_until_us(lh_http_exchange *connection);
+/* The library has all of the answer: what is left to do is the client's. */
+void lh_http_connection_note_answered(lh_http_exchange *exchange);
 /* Closes a connection that waits for its client, since others need its place. */
 void lh_http_connection_shed(lh_http_exchange *connection);
 /* The exchange is over: tells the handler, frees what belonged to it, and waits for the next

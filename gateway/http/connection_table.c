@@ -1,70 +1,80 @@
-/* A list, which is walked when places run short, and at the end. */
+/* Claims under a lock, whose indices the connections know. */
 #include "gateway/http/connection_table.h"
+
+#include "common/base/clock.h"
 
 #include <assert.h>
 #include <time.h>
 
-/* One place in so many stays free: each of the library's threads has a share of the places, and
- * accepts no connection when its own is full. */
-#define FREE_PART 8
+/* A quarter of all places is for those who come, and for short answers. */
+#define CROWDED_PART 4u
 
-void lh_connection_table_init(lh_connection_table *table, uint32_t most) {
-    *table = (lh_connection_table){.most = most};
-    pthread_mutex_init(&table->mutex, NULL);
+lh_status lh_connection_table_init(lh_connection_table *table, uint32_t most,
+                                   uint32_t per_address_max, lh_error *error) {
+    *table = (lh_connection_table){0};
+    lh_status status = lh_connection_claims_init(&table->claims, most, per_address_max, error);
+    if (!status)
+        pthread_mutex_init(&table->mutex, NULL);
+    return status;
 }
 
 void lh_connection_table_reset(lh_connection_table *table) {
+    lh_connection_claims_reset(&table->claims);
     pthread_mutex_destroy(&table->mutex);
 }
 
-static lh_http_exchange *find_soonest_over(const lh_connection_table *table) {
-    lh_http_exchange *found = NULL;
-    int64_t soonest_us = INT64_MAX;
-    for (lh_http_exchange *at = table->first; at; at = at->next) {
-        int64_t deadline_us = lh_http_connection_waits_until_us(at);
-        if (deadline_us < soonest_us) {
-            soonest_us = deadline_us;
-            found = at;
-        }
-    }
-    return found;
+static void shed_surplus(lh_connection_table *table, int64_t now_us) {
+    uint32_t index;
+    while ((index = lh_connection_claims_shed(&table->claims, now_us)) != UINT32_MAX)
+        lh_http_connection_shed(table->claims.list[index].connection);
 }
 
-/* The new connection is in the list already when one is shed: its whole time is before it, so that
- * it goes last. */
-void lh_connection_table_add(lh_connection_table *table, lh_http_exchange *connection) {
+bool lh_connection_table_add(lh_connection_table *table, lh_http_exchange *connection) {
+    int64_t now_us = lh_clock_us();
     pthread_mutex_lock(&table->mutex);
-    connection->next = table->first;
-    if (connection->next)
-        connection->next->previous = connection;
-    table->first = connection;
-    table->count++;
-    lh_http_exchange *shed =
-        table->count > table->most - table->most / FREE_PART ? find_soonest_over(table) : NULL;
-    if (shed)
-        lh_http_connection_shed(shed);
+    connection->place =
+        lh_connection_claims_add(&table->claims, connection->address, connection, now_us);
+    bool has_place = connection->place != UINT32_MAX;
+    if (has_place)
+        shed_surplus(table, now_us);
     pthread_mutex_unlock(&table->mutex);
+    return has_place;
 }
 
 void lh_connection_table_remove(lh_connection_table *table, lh_http_exchange *connection) {
     pthread_mutex_lock(&table->mutex);
-    assert(table->count > 0);
-    assert(connection->previous ? connection->previous->next == connection
-                                : table->first == connection);
-    if (connection->previous)
-        connection->previous->next = connection->next;
-    else
-        table->first = connection->next;
-    if (connection->next)
-        connection->next->previous = connection->previous;
-    table->count--;
+    uint32_t index = connection->place;
+    if (index != UINT32_MAX) {
+        assert(table->claims.list[index].connection == connection);
+        lh_connection_claims_remove(&table->claims, index);
+        if (index < table->claims.count)
+            ((lh_http_exchange *)table->claims.list[index].connection)->place = index;
+    }
     pthread_mutex_unlock(&table->mutex);
 }
 
-bool lh_connection_table_begin(lh_connection_table *table) {
+void lh_connection_table_wait(lh_connection_table *table, lh_http_exchange *connection,
+                              lh_http_wait wait) {
+    int64_t now_us = lh_clock_us();
     pthread_mutex_lock(&table->mutex);
-    bool begins = !table->ending;
+    if (connection->place != UINT32_MAX)
+        lh_connection_claims_wait(&table->claims, connection->place, wait, now_us);
+    pthread_mutex_unlock(&table->mutex);
+}
+
+void lh_connection_table_know(lh_connection_table *table, lh_http_exchange *connection) {
+    pthread_mutex_lock(&table->mutex);
+    if (connection->place != UINT32_MAX)
+        lh_connection_claims_know(&table->claims, connection->place, connection->client);
+    pthread_mutex_unlock(&table->mutex);
+}
+
+bool lh_connection_table_begin(lh_connection_table *table, lh_http_exchange *connection) {
+    pthread_mutex_lock(&table->mutex);
+    bool begins = !table->ending && connection->place != UINT32_MAX;
     table->active += begins;
+    if (begins)
+        lh_connection_claims_wait(&table->claims, connection->place, LH_HTTP_WAITS_NOT, 0);
     pthread_mutex_unlock(&table->mutex);
     return begins;
 }
@@ -83,14 +93,21 @@ uint32_t lh_connection_table_active(lh_connection_table *table) {
     return active;
 }
 
+bool lh_connection_table_is_crowded(lh_connection_table *table) {
+    pthread_mutex_lock(&table->mutex);
+    bool is_crowded = table->active > table->claims.most - table->claims.most / CROWDED_PART;
+    pthread_mutex_unlock(&table->mutex);
+    return is_crowded;
+}
+
 /* Repeated, since an exchange may have been about to wait when it was broken. */
 void lh_connection_table_close(lh_connection_table *table) {
     const struct timespec pause = {.tv_nsec = 1000000};
     pthread_mutex_lock(&table->mutex);
     table->ending = true;
     while (table->active) {
-        for (lh_http_exchange *connection = table->first; connection; connection = connection->next)
-            lh_http_connection_break(connection);
+        for (uint32_t i = 0; i < table->claims.count; i++)
+            lh_http_connection_break(table->claims.list[i].connection);
         pthread_mutex_unlock(&table->mutex);
         nanosleep(&pause, NULL);
         pthread_mutex_lock(&table->mutex);

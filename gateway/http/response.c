@@ -1,10 +1,17 @@
 /* Responses and their content reader. */
 #include "gateway/http/response.h"
 
+#include "gateway/http/connection_table.h"
 #include "gateway/http/gzip.h"
 
 #include <assert.h>
 #include <stdlib.h>
+
+/* What is left of the answer waits for the client alone. */
+static void note_answered(lh_http_exchange *exchange) {
+    lh_http_connection_note_answered(exchange);
+    lh_connection_table_wait(exchange->around->table, exchange, LH_HTTP_WAITS_TO_TAKE);
+}
 
 static ssize_t on_read(void *context, uint64_t position, char *buffer, size_t capacity) {
     (void)position;
@@ -18,6 +25,7 @@ static ssize_t on_read(void *context, uint64_t position, char *buffer, size_t ca
             assert(length > 0 && length <= capacity);
             return (ssize_t)length;
         case LH_HTTP_END:
+            note_answered(exchange);
             return MHD_CONTENT_READER_END_OF_STREAM;
         case LH_HTTP_BREAK:
             lh_http_connection_break(exchange);
@@ -91,6 +99,8 @@ enum MHD_Result lh_http_response_queue(lh_http_exchange *exchange, lh_http_reply
                               (exchange->around->config.stall_deadline_ms + 999) / 1000);
     enum MHD_Result result = MHD_queue_response(exchange->mhd, reply->status, response);
     MHD_destroy_response(response);
+    if (!reply->streamed)
+        note_answered(exchange);
     return result;
 }
 

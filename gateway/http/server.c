@@ -61,10 +61,10 @@ static void on_connection(void *context, struct MHD_Connection *mhd, void **sock
         int fd = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
         lh_http_exchange *connection = lh_http_connection_create(&server->around, mhd, fd);
         *socket_context = connection;
-        if (connection)
-            lh_connection_table_add(&server->connections, connection);
-        else
+        if (!connection)
             shutdown(fd, SHUT_RDWR);
+        else if (!lh_connection_table_add(&server->connections, connection))
+            lh_http_connection_refuse(connection, 0, NULL);
     } else if (*socket_context) {
         lh_connection_table_remove(&server->connections, *socket_context);
         lh_http_connection_destroy(*socket_context);
@@ -175,6 +175,7 @@ static enum MHD_Result take_headers(lh_http_server *server, lh_http_exchange *ex
         status = check_host(server, &exchange->request, &error);
     if (!lh_http_connection_enter(exchange, LH_HTTP_PHASE_BODY, config->body_deadline_ms))
         return MHD_NO;
+    lh_connection_table_wait(&server->connections, exchange, LH_HTTP_WAITS_TO_SEND);
     if (status)
         return refuse_early(exchange, status, error.message);
     if (exchange->request.announced_bytes > config->body_bytes_max)
@@ -184,6 +185,8 @@ static enum MHD_Result take_headers(lh_http_server *server, lh_http_exchange *ex
     bool goes_on =
         handler->on_headers(handler->context, exchange, &exchange->request, &reply, &state);
     exchange->state = state;
+    if (exchange->client)
+        lh_connection_table_know(&server->connections, exchange);
     reply.close = true;
     return goes_on ? MHD_YES : lh_http_response_queue(exchange, &reply);
 }
@@ -209,9 +212,10 @@ static enum MHD_Result take_body(lh_http_exchange *exchange, const char *bytes, 
 static enum MHD_Result take_request(lh_http_server *server, lh_http_exchange *exchange) {
     exchange->request.body = exchange->body ? exchange->body : "";
     exchange->request.body_bytes = exchange->body_bytes;
+    lh_http_connection_complete_body(exchange);
     if (!lh_http_connection_enter(exchange, LH_HTTP_PHASE_ANSWER, 0))
         return MHD_NO;
-    exchange->request_taken = lh_connection_table_begin(&server->connections);
+    exchange->request_taken = lh_connection_table_begin(&server->connections, exchange);
     if (!exchange->request_taken)
         return MHD_NO;
     lh_http_reply reply = {0};
@@ -267,6 +271,7 @@ static void on_completed(void *context, struct MHD_Connection *mhd, void **excha
     MHD_set_connection_option(mhd, MHD_CONNECTION_OPTION_TIMEOUT,
                               0); /* the monitor's deadlines again */
     lh_http_connection_finish(exchange, code == MHD_REQUEST_TERMINATED_COMPLETED_OK);
+    lh_connection_table_wait(&server->connections, exchange, LH_HTTP_RESTS);
     *exchange_context = NULL;
     if (was_active)
         lh_connection_table_end(&server->connections);
@@ -285,7 +290,6 @@ static struct MHD_Daemon *start_daemon(lh_http_server *server, int fd) {
     return MHD_start_daemon(config->tls ? flags | MHD_USE_TLS : flags, 0, NULL, NULL, on_access,
                             server, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_THREAD_POOL_SIZE,
                             config->threads, MHD_OPTION_CONNECTION_LIMIT, config->connections,
-                            MHD_OPTION_PER_IP_CONNECTION_LIMIT, config->connections_per_address,
                             MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)LH_HTTP_CONNECTION_MEMORY,
                             MHD_OPTION_CONNECTION_TIMEOUT, 0u, MHD_OPTION_NOTIFY_CONNECTION,
                             on_connection, server, MHD_OPTION_NOTIFY_COMPLETED, on_completed,
@@ -294,18 +298,45 @@ static struct MHD_Daemon *start_daemon(lh_http_server *server, int fd) {
                             config->tls ? tls : plain, MHD_OPTION_END);
 }
 
+static lh_status init_around(lh_http_server *server, const lh_http_config *config,
+                             const lh_http_handler *handler, lh_error *error) {
+    lh_http_surroundings *around = &server->around;
+    *around = (lh_http_surroundings){
+        .config = *config, .handler = *handler, .table = &server->connections};
+    lh_status status =
+        lh_body_memory_init(&around->bodies, config->bodies_bytes_max, config->connections, error);
+    if (status)
+        return status;
+    status = lh_connection_table_init(&server->connections, config->connections,
+                                      config->connections_per_address, error);
+    if (status)
+        lh_body_memory_reset(&around->bodies);
+    else
+        pthread_mutex_init(&around->bodies_mutex, NULL);
+    return status;
+}
+
+static void reset_around(lh_http_server *server) {
+    lh_connection_table_reset(&server->connections);
+    lh_body_memory_reset(&server->around.bodies);
+    pthread_mutex_destroy(&server->around.bodies_mutex);
+}
+
 lh_status lh_http_server_create(const lh_http_config *config, const lh_http_handler *handler,
                                 lh_http_server **out, lh_error *error) {
     lh_http_server *server = calloc(1, sizeof *server);
     if (!server)
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the HTTP server");
-    server->around = (lh_http_surroundings){.config = *config, .handler = *handler};
+    lh_status status = init_around(server, config, handler, error);
+    if (status) {
+        free(server);
+        return status;
+    }
     server->check_block = strcmp(MHD_get_version(), PARSED_IN_PLACE_VERSION) == 0;
-    lh_connection_table_init(&server->connections, config->connections);
     int fd;
-    lh_status status = lh_listener_open(config->listen, &fd, &server->port, error);
+    status = lh_listener_open(config->listen, &fd, &server->port, error);
     if (status)
-        goto fail_after_connections;
+        goto fail_after_around;
     status = lh_allowed_hosts_parse(config->allowed_hosts, lh_listener_is_loopback(fd),
                                     &server->hosts, error);
     if (status)
@@ -324,8 +355,8 @@ fail_after_monitor:
     lh_socket_monitor_destroy(server->around.monitor);
 fail_after_listener:
     close(fd);
-fail_after_connections:
-    lh_connection_table_reset(&server->connections);
+fail_after_around:
+    reset_around(server);
     free(server);
     return status;
 }
@@ -339,8 +370,12 @@ void lh_http_server_destroy(lh_http_server *server) {
     lh_connection_table_close(&server->connections);
     MHD_stop_daemon(server->daemon); /* closes the listener */
     lh_socket_monitor_destroy(server->around.monitor);
-    lh_connection_table_reset(&server->connections);
+    reset_around(server);
     free(server);
+}
+
+bool lh_http_exchange_is_crowded(const lh_http_exchange *exchange) {
+    return lh_connection_table_is_crowded(exchange->around->table);
 }
 
 uint16_t lh_http_server_port(const lh_http_server *server) {

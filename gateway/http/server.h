@@ -27,10 +27,11 @@ typedef struct lh_http_config {
     const char *allowed_hosts;
     lh_http_tls *tls; /* outlives the server; NULL: HTTP without TLS */
     uint32_t threads; /* 1..64 */
-    /* at most: where they run short, those that wait longest for their clients are closed; 64 and
-     * more */
+    /* at most: where they run short, some that wait for their clients are closed
+     * (connection_claims.h); 64 and more */
     uint32_t connections;
-    uint32_t connections_per_address; /* further ones are closed at once; 0: any */
+    /* further ones are closed at once; 0: any; an address is also an IPv6 network of 64 bits */
+    uint32_t connections_per_address;
     /* from the connection's start to the end of the headers: 408 and closed */
     uint32_t header_deadline_ms;
     uint32_t body_deadline_ms; /* from there to the end of the body: 408 and closed */
@@ -38,8 +39,10 @@ typedef struct lh_http_config {
     uint32_t idle_deadline_ms;
     /* the client takes none of the answer for so long: closed; whole seconds count */
     uint32_t stall_deadline_ms;
-    uint64_t body_bytes_max;   /* 413 and closed */
-    uint64_t bodies_bytes_max; /* of all requests that are coming in: 503 and closed */
+    uint64_t body_bytes_max; /* 413 and closed */
+    /* of all requests that are coming in: one of them is ended with 408, or this one with 503
+     * (body_memory.h) */
+    uint64_t bodies_bytes_max;
 } lh_http_config;
 
 /* 4 threads, 4096 connections from any address, 10 s, 30 s, 60 s, 30 s, 8 MiB, 256 MiB. `listen`,
@@ -106,6 +109,12 @@ void lh_http_exchange_wake_at(lh_http_exchange *exchange, int64_t time_us);
 /* The request's body, which is the caller's from now on: he frees it, and bounds how much he keeps.
  * Once, within on_request. Not NULL where the body has a byte. */
 char *lh_http_exchange_take_body(lh_http_exchange *exchange);
+/* The request has shown a key of this client, who is not 0: the connection and the bodies on it
+ * count as his. From on_headers. */
+void lh_http_exchange_know_client(lh_http_exchange *exchange, uint64_t client);
+/* So many exchanges are being answered that one whose answer takes long should be refused, which
+ * leaves places for those that are short. From on_request. */
+bool lh_http_exchange_is_crowded(const lh_http_exchange *exchange);
 /* The connection is closed once the answer that is being streamed has ended. The server's thread.
  */
 void lh_http_exchange_close_after(lh_http_exchange *exchange);

@@ -21,6 +21,8 @@
 /* A longer body is read by the reader pool: so much takes a millisecond or two, which a probe or a
  * token on the same thread may well wait; what is longer could take hundreds. */
 #define READ_AT_ONCE_BYTES 16384u
+/* Connections and bodies that were too many come in within a second, or are ended. */
+#define CROWD_RETRY_MS 1000
 
 typedef struct call {
     lh_openai_service *service; /* NULL: of a request without headers */
@@ -202,7 +204,8 @@ static bool may_generate(call *c, lh_openai_error *error) {
         return lh_openai_lookup_refuse(c->service, error);
     if (!lh_ticket_may_take(&c->ticket, lh_clock_us(), &limit))
         return lh_openai_refuse_client(error, &c->ticket, &limit);
-    return lh_engine_current_room(c->service->engine).sequences_free > 0 ||
+    return (!lh_http_exchange_is_crowded(c->exchange) &&
+            lh_engine_current_room(c->service->engine).sequences_free > 0) ||
            lh_openai_refuse_full(error, &c->ticket, 1);
 }
 
@@ -297,6 +300,8 @@ static bool on_headers(void *context, lh_http_exchange *exchange, const lh_http_
     else
         lh_random_id("req_", c->id);
     check_headers(c, request);
+    if (c->ticket.tenant)
+        lh_http_exchange_know_client(exchange, c->ticket.tenant);
     if (makes_answer(c) && !c->refusal.status)
         c->answer = lh_openai_answer_create(c->service, dialect_of(c), exchange, &c->ticket, c->id,
                                             c->begun_us);
@@ -353,6 +358,8 @@ static void on_refusal(void *state, unsigned status, const char *message, lh_htt
                      : status == 421 ? "host_not_allowed"
                                      : NULL,
                      "%s", message);
+    if (status == 503)
+        error.retry_after_ms = CROWD_RETRY_MS;
     reply_error(state ? state : &unknown, &error, reply);
 }
 

@@ -17,7 +17,7 @@ typedef struct tool_options {
     int64_t request_timeout_ms, header_ms, body_ms, idle_ms, stall_ms, keep_alive_ms, body_bytes,
         bodies_bytes, context, threads, connections, connections_per_address;
     int64_t key_requests, key_tokens, key_concurrent;
-    const char *api_key_file, *allowed_hosts, *chat_template, *api_tls_cert, *api_tls_key;
+    const char *listen, *api_key_file, *allowed_hosts, *chat_template, *api_tls_cert, *api_tls_key;
     bool strict_params, logits_digest, keeps_thoughts;
 } tool_options;
 
@@ -40,6 +40,8 @@ static const lh_option table[] = {
     NUMBER("key-requests-per-minute", key_requests, "0", "Requests of a client in a minute"),
     NUMBER("key-tokens-per-minute", key_tokens, "0", "Tokens of a client in a minute"),
     NUMBER("key-concurrent-requests", key_concurrent, "0", "Requests of a client at a time"),
+    {"listen", LH_OPTION_TEXT, offsetof(tool_options, listen), "127.0.0.1:0", "HOST:PORT", 0, 0,
+     NULL, "Where it listens"},
     {"api-key-file", LH_OPTION_TEXT, offsetof(tool_options, api_key_file), "", "PATH", 0, 0, NULL,
      "Keys that clients may show; a line on standard input has it read again"},
     {"allowed-hosts", LH_OPTION_TEXT, offsetof(tool_options, allowed_hosts), "", "A,B,...", 0, 0,
@@ -62,7 +64,7 @@ static lh_openai_api_config make_config(const tool_options *options,
                                         lh_authenticator *authenticator) {
     lh_openai_api_config config = lh_openai_api_config_default();
     config.request_timeout_us = options->request_timeout_ms * 1000;
-    config.http.listen = "127.0.0.1:0";
+    config.http.listen = options->listen;
     config.http.allowed_hosts = options->allowed_hosts;
     config.http.connections = (uint32_t)options->connections;
     config.http.connections_per_address = (uint32_t)options->connections_per_address;

@@ -55,12 +55,13 @@ class Bystanders:
     """with Bystanders(fleet) as bystanders: ...attack...   harm = bystanders.harm
 
     `fleet` has port, url and programs(). A request has failed when its answer is not 200, is cut, or has not come within timeout_s. key: sent as
-    a bearer token."""
+    a bearer token. padding: bytes of white space that each chat carries.
+    tls: the context of an API with TLS, whose fleet.url says https."""
 
     PAUSE_S = 0.05
 
-    def __init__(self, fleet, streams=1, chats=1, probes=1, tokens=32, key=None, timeout_s=10):
-        self.fleet, self.tokens, self.timeout_s, self.key = fleet, tokens, timeout_s, key
+    def __init__(self, fleet, streams=1, chats=1, probes=1, tokens=32, key=None, timeout_s=10, padding=0, tls=None):
+        self.fleet, self.tokens, self.timeout_s, self.key, self.padding, self.tls = fleet, tokens, timeout_s, key, padding, tls
         self.headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {key}"} if key else {})}
         self.harm, self.lock, self.is_over = Harm(), threading.Lock(), threading.Event()
         kinds = [self.stream] * streams + [self.chat] * chats + [self.probe] * probes + [self.watch_memory]
@@ -91,7 +92,7 @@ class Bystanders:
     def stream(self):
         stream = None
         try:
-            with Stream(self.fleet.port, "Once upon a time", self.tokens, self.timeout_s, self.key) as stream:
+            with Stream(self.fleet.port, "Once upon a time", self.tokens, self.timeout_s, self.key, self.tls) as stream:
                 stream.finish()
             self.count(stream.error or (None if stream.is_done else "a stream was cut"))
         except (AssertionError, OSError, ValueError) as problem:
@@ -104,8 +105,9 @@ class Bystanders:
         """Seconds, or None."""
         begin = time.monotonic()
         try:
-            data = body and json.dumps(body).encode()
-            with urllib.request.urlopen(urllib.request.Request(self.fleet.url + path, data, self.headers), timeout=self.timeout_s) as answer:
+            data = body and json.dumps(body).encode() + b" " * self.padding
+            with urllib.request.urlopen(urllib.request.Request(self.fleet.url + path, data, self.headers), timeout=self.timeout_s,
+                                        context=self.tls) as answer:
                 answer.read()
         except (OSError, ValueError) as problem:
             self.count(f"{path}: {problem}")

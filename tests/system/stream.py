@@ -9,12 +9,14 @@ from raw_http import Connection, request
 
 class Stream:
     """Open from the constructor on. `text` is what has come, `tokens` the same as pairs of text and logprob where these were asked for;
-    `finish_reason` and `error` stay None until they come; `id`: the request's; `is_done`: with [DONE]; `gaps`: seconds between the events with text."""
+    `tls`: the context of an API with TLS. `finish_reason` and `error` stay None until they come; `id`: the request's; `is_done`: with [DONE]; `gaps`: seconds between the events with text."""
 
-    def __init__(self, port, prompt, tokens, timeout=PATIENCE_S, key=None, **more):
+    def __init__(self, port, prompt, tokens, timeout=PATIENCE_S, key=None, tls=None, **more):
         body = {"prompt": prompt, "max_tokens": tokens, "temperature": 0, "ignore_eos": True, "stream": True, **more}
         self.text, self.tokens, self.finish_reason, self.error, self.is_done, self.gaps = "", [], None, None, False, []
         self.connection = Connection(port, timeout)
+        if tls:
+            self.connection.socket = tls.wrap_socket(self.connection.socket, server_hostname="localhost")
         self.connection.send(request("POST", "/v1/completions", body, [("Authorization", f"Bearer {key}")] if key else ()))
         self.status = self.id = None
         self.pending, self.last = b"", None

@@ -345,46 +345,6 @@ class Bodies(GatewayTest):
             self.assertEqual(self.ask("POST", "/v1/completions", body).status, status, depth)
 
 
-class ManyBodies(GatewayTest):
-    flags = ("--bodies-bytes", "400000")
-
-    def is_read(self, connection):
-        """Whether the gateway has read all that was sent: nothing waits in the kernel on either side."""
-        ends = {connection.socket.getsockname()[1], self.port}
-        waiting = []
-        for line in pathlib.Path("/proc/net/tcp").read_text().splitlines()[1:]:
-            _, local, remote, _, queues = line.split()[:5]
-            if {int(end.split(":")[1], 16) for end in (local, remote)} == ends:
-                waiting += [int(queue, 16) for queue in queues.split(":")]
-        return not any(waiting)
-
-    def test_all_of_them_are_bounded(self):
-        """There is room for three, which are nearly there; a fourth is refused, and the three are served."""
-        body = json.dumps(completion_body("@@text=a", user="x" * 90000)).encode()
-        head = POST + b"Content-Length: %d\r\n\r\n" % len(body)
-        for _ in range(3):
-            coming = [Connection(self.port) for _ in range(3)]
-            for connection in coming:
-                connection.send(head + body[:-1])
-                wait_until(lambda: self.is_read(connection), "the gateway has read a body but for its end")
-            with Connection(self.port) as connection:
-                try:
-                    connection.send(head + body)
-                except OSError:
-                    pass
-                reply = connection.reply()
-                self.assertEqual(reply.status, 503)
-                reply.error()
-            for connection in coming:
-                connection.send(body[-1:])
-                self.assertEqual(connection.reply().status, 200)
-                # The next request of a connection is read when the body of the one before has been given up.
-                connection.send(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
-                self.assertEqual(connection.reply().status, 200)
-                connection.close()
-        self.assertEqual(self.ask("POST", "/v1/completions", body).status, 200)
-
-
 class Deadlines(GatewayTest):
     quickly_set_up = True
     flags = ("--header-ms", "1000", "--body-ms", "1500", "--idle-ms", "2000", "--stall-ms", "2000")
@@ -458,64 +418,6 @@ class Deadlines(GatewayTest):
             # The stall begins when the kernel's buffers are full, which is for the engine to fill.
             wait_until(lambda: "status=499" in self.gateway.program.log_text(), "the stalled stream is cut")
             wait_until(lambda: self.gateway.counts()["running"] <= before, "its sequences have ended")
-
-
-class Crowds(GatewayTest):
-    """More connections than there are places: those that say nothing make room, those that are served stay."""
-
-    flags = ("--connections", "64", "--header-ms", "20000", "--body-ms", "20000")
-
-    def test_silent_ones_make_room(self):
-        served = Connection(self.port)
-        served.send(request("POST", "/v1/completions", completion_body("@@interval_ms=100 text=" + "a" * 20, stream=True)))
-        wait_until(lambda: self.gateway.counts()["running"] == 1, "it is served")
-        rests = Connection(self.port)
-        rests.send(request("GET", "/livez"))
-        self.assertEqual(rests.reply().status, 200)
-        silent = []
-        for number in range(60):
-            silent.append(Connection(self.port))
-            silent[-1].send((b"", GET, POST + b"Content-Length: 100\r\n\r\n{")[number % 3])
-        for _ in range(100):
-            self.assertEqual(self.ask("GET", "/livez").status, 200)
-        statuses = []
-        for connection in silent:
-            connection.socket.settimeout(0.02)
-            try:
-                statuses.append(connection.reply().status)
-            except TimeoutError:
-                statuses.append(None)
-        self.assertEqual(set(statuses), {None, 503})
-        self.assertTrue(6 <= statuses.count(503) <= 20, statuses)
-        body = served.reply().body
-        self.assertEqual("".join(c["choices"][0]["text"] for c in chunks(body)), "a" * 20)
-        for connection in (served, rests, *silent):
-            connection.close()
-
-
-class OneAddress(GatewayTest):
-    flags = ("--connections-per-address", "5")
-
-    def is_served(self):
-        with Connection(self.port) as connection:
-            try:
-                connection.send(request("GET", "/livez"))
-            except OSError:
-                return False
-            reply = connection.reply()
-            return reply and reply.status == 200
-
-    def test_so_many_of_one_address(self):
-        held = [Connection(self.port) for _ in range(5)]
-        for connection in held:
-            connection.send(request("GET", "/livez"))
-            self.assertEqual(connection.reply().status, 200)
-        with Connection(self.port) as connection:
-            self.assertTrue(connection.is_closed())
-        held.pop().close()
-        wait_until(self.is_served, "there is a place again")
-        for connection in held:
-            connection.close()
 
 
 class HangUps(GatewayTest):

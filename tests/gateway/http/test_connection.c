@@ -63,6 +63,8 @@ static void open_bench(bench *b, const lh_http_handler *handler, uint32_t header
     b->around.config.header_deadline_ms = b->around.config.idle_deadline_ms = header_deadline_ms;
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
     assert_int_equal(lh_socket_monitor_create(&b->around.monitor, NULL), LH_OK);
+    assert_int_equal(lh_body_memory_init(&b->around.bodies, 200000, 2, NULL), LH_OK);
+    pthread_mutex_init(&b->around.bodies_mutex, NULL);
     b->client = ends[0];
     b->connection = lh_http_connection_create(&b->around, NULL, ends[1]);
     assert_non_null(b->connection);
@@ -74,6 +76,8 @@ static void close_bench(bench *b) {
     int fd = b->connection->fd;
     lh_http_connection_destroy(b->connection);
     lh_socket_monitor_destroy(b->around.monitor);
+    lh_body_memory_reset(&b->around.bodies);
+    pthread_mutex_destroy(&b->around.bodies_mutex);
     close(fd);
     close(b->client);
 }
@@ -100,16 +104,30 @@ static void bodies_are_bounded_together(void **state) {
     (void)state;
     bench b;
     open_bench(&b, &(lh_http_handler){.on_refusal = on_refusal, .on_done = shed_on_done}, 60000);
-    b.around.config.bodies_bytes_max = 100000;
+    const lh_body_memory *memory = &b.around.bodies;
     assert_int_equal(lh_http_connection_grow_body(b.connection, 40000), LH_OK);
-    assert_true(b.around.bodies_bytes >= 40000 && b.around.bodies_bytes <= 100000);
+    assert_true(memory->bytes >= 40000 && memory->bytes <= 100000);
     b.connection->body_bytes = 40000;
-    assert_int_equal(lh_http_connection_grow_body(b.connection, 20000), LH_OK);
-    assert_int_equal(b.around.bodies_bytes, b.connection->body_capacity);
-    assert_int_equal(lh_http_connection_grow_body(b.connection, 70000), LH_ERR_LIMIT);
-    assert_int_equal(b.around.bodies_bytes, b.connection->body_capacity);
+    assert_int_equal(lh_http_connection_grow_body(b.connection, 30000), LH_OK);
+    assert_int_equal(memory->bytes, b.connection->body_capacity);
+    assert_int_equal(lh_http_connection_grow_body(b.connection, 170000), LH_ERR_LIMIT);
+    assert_int_equal(memory->bytes, b.connection->body_capacity);
     lh_http_connection_drop_body(b.connection);
-    assert_int_equal(b.around.bodies_bytes, 0);
+    assert_int_equal(memory->bytes, 0);
+    lh_http_connection_finish(b.connection, true);
+    close_bench(&b);
+}
+
+static void no_more_is_taken_than_was_announced(void **state) {
+    (void)state;
+    bench b;
+    open_bench(&b, &(lh_http_handler){.on_refusal = on_refusal, .on_done = shed_on_done}, 60000);
+    b.connection->request.announced_bytes = 50001;
+    assert_int_equal(lh_http_connection_grow_body(b.connection, 100), LH_OK);
+    assert_int_equal(b.connection->body_capacity, 16384);
+    assert_int_equal(lh_http_connection_grow_body(b.connection, 33000), LH_OK);
+    assert_int_equal(b.connection->body_capacity, 50001);
+    assert_int_equal(b.around.bodies.bytes, 50001);
     lh_http_connection_finish(b.connection, true);
     close_bench(&b);
 }
@@ -175,6 +193,61 @@ static void a_stream_that_failed_takes_its_connection_along(void **state) {
     close_bench(&b);
 }
 
+/* Its body stands still while another connection's needs the memory; once it is whole it stays. */
+static void a_body_that_stands_still_makes_room(void **state) {
+    (void)state;
+    for (int is_whole = 0; is_whole < 2; is_whole++) {
+        bench b;
+        char text[512];
+        int ends[2];
+        open_bench(&b, &plain, 60000);
+        assert_true(lh_http_connection_enter(b.connection, LH_HTTP_PHASE_BODY, 60000));
+        assert_int_equal(lh_http_connection_grow_body(b.connection, 120000), LH_OK);
+        b.connection->share.moved_us -= 60000000;
+        if (is_whole)
+            lh_http_connection_complete_body(b.connection);
+        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+        lh_http_exchange *other = lh_http_connection_create(&b.around, NULL, ends[1]);
+        assert_non_null(other);
+        assert_int_equal(lh_http_connection_grow_body(other, 120000),
+                         is_whole ? LH_ERR_LIMIT : LH_OK);
+        assert_int_equal(lh_http_connection_is_gone(b.connection), !is_whole);
+        if (!is_whole) {
+            assert_true(read_all(&b, text, sizeof text) > 0);
+            assert_ptr_equal(strstr(text, "HTTP/1.1 408 Request Timeout\r\n"), text);
+            assert_non_null(strstr(text, "while others needed the memory."));
+            /* What still comes of it finds no room. */
+            assert_int_equal(lh_http_connection_grow_body(b.connection, 200000), LH_ERR_LIMIT);
+            assert_false(lh_http_connection_enter(b.connection, LH_HTTP_PHASE_ANSWER, 0));
+        }
+        lh_http_connection_finish(b.connection, false);
+        lh_http_connection_drop_body(other);
+        lh_http_connection_destroy(other);
+        close(ends[0]);
+        close(ends[1]);
+        close_bench(&b);
+    }
+}
+
+/* Nobody reads the end of a stream: its place may be given to others. */
+static void an_answer_that_nobody_takes_is_cut(void **state) {
+    (void)state;
+    bench b;
+    char text[512];
+    open_bench(&b, &plain, 60000);
+    assert_true(lh_http_connection_enter(b.connection, LH_HTTP_PHASE_BODY, 0));
+    assert_true(lh_http_connection_enter(b.connection, LH_HTTP_PHASE_ANSWER, 0));
+    b.connection->status = 200;
+    lh_http_connection_shed(b.connection);
+    assert_false(lh_http_connection_is_gone(b.connection));
+    lh_http_connection_note_answered(b.connection);
+    lh_http_connection_shed(b.connection);
+    assert_true(lh_http_connection_is_gone(b.connection));
+    assert_int_equal(read_all(&b, text, sizeof text), 0); /* nothing in the midst of an answer */
+    lh_http_connection_finish(b.connection, false);
+    close_bench(&b);
+}
+
 static void a_refusal_past_the_library_is_said_once(void **state) {
     (void)state;
     bench b;
@@ -198,7 +271,6 @@ static void a_client_that_hangs_up_is_gone_once(void **state) {
     open_bench(&b, &plain, 60000);
     assert_true(lh_http_connection_enter(b.connection, LH_HTTP_PHASE_BODY, 0));
     assert_true(lh_http_connection_enter(b.connection, LH_HTTP_PHASE_ANSWER, 0));
-    assert_int_equal(lh_http_connection_waits_until_us(b.connection), INT64_MAX);
     lh_http_connection_shed(b.connection); /* it is being answered: it stays */
     assert_false(lh_http_connection_is_gone(b.connection));
     shutdown(b.client, SHUT_WR);
@@ -222,6 +294,9 @@ int main(void) {
         cmocka_unit_test(a_client_that_hangs_up_is_gone_once),
         cmocka_unit_test(an_exchange_that_ends_is_not_refused_in_its_own_name),
         cmocka_unit_test(bodies_are_bounded_together),
+        cmocka_unit_test(no_more_is_taken_than_was_announced),
+        cmocka_unit_test(a_body_that_stands_still_makes_room),
+        cmocka_unit_test(an_answer_that_nobody_takes_is_cut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
