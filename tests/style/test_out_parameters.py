@@ -5,10 +5,11 @@ that is given p or &local has two outcomes: it fails, and the pointer is as befo
 on which
 
     - a function returns a failure (lh_status: not LH_OK; bool: false), and *p was written or released and not set to NULL since;
+    - the same of p->field, of a parameter p, which was released, and is not where all is well;
     - a pointer is released that was released before, or that nobody has written.
 
 Conditions are understood where they ask for a status, a bool or a pointer, and calls by the return types that the tree declares; anything else
-may be true or false. Pointers inside of structs are not followed. Before it looks at the tree, the test looks at faults of its own (CASES)."""
+may be true or false. Before it looks at the tree, the test looks at faults of its own (CASES)."""
 import pathlib
 import re
 import sys
@@ -30,6 +31,7 @@ EXCEPT = {
     "lh_config_parse": "the complaint about an option needs the file that gave it",
     "enter_folder": "the settings refer to a member that they contradict, and --check-config goes on with them",
     "enter_slot": "the same",
+    "serve": "a worker's server is forgotten when its end is told, in on_server_closed",
 }
 
 NULL, OLD, NEW, RELEASED = "NULL", "as it was", "written", "released"
@@ -233,12 +235,14 @@ def with_(state, key, value):
 class Walk:
     def __init__(self, function, tree):
         self.function, self.tree, self.found = function, tree, {}
+        self.used_up = set()  # what is released where nothing fails, too
         self.outs = {str(p[-1]) for p in function.parameters if is_out(p)}
+        self.parameters = {str(p[-1]) for p in function.parameters if p and p[-2:-1] == ["*"]}
         self.pointers, self.booleans = set(), {}
         self.waiting = {}  # of labels
 
-    def report(self, line, text):
-        self.found.setdefault((line, text))
+    def report(self, line, text, place=None):
+        self.found.setdefault((line, text), place)
 
     # -- places
 
@@ -250,7 +254,11 @@ class Walk:
             return "*" + tokens[1]
         if len(tokens) == 1 and tokens[0] in self.pointers:
             return str(tokens[0])
-        return None
+        return self.field(tokens)
+
+    def field(self, tokens):
+        """p->field of a parameter."""
+        return "".join(tokens) if len(tokens) == 3 and tokens[1] == "->" and tokens[0] in self.parameters else None
 
     def handed(self, argument):
         """The place that a call may write because its address is an argument."""
@@ -258,7 +266,7 @@ class Walk:
             return "*" + argument[0]
         if len(argument) == 2 and argument[0] == "&" and argument[1] in self.pointers:
             return str(argument[1])
-        return None
+        return self.field(argument[1:]) if argument and argument[0] == "&" else None
 
     def set_place(self, state, place, value, alias=None):
         state = with_(with_(state, place, value), ("alias", place), alias)
@@ -274,8 +282,8 @@ class Walk:
         if known.get(place) == OLD and place in self.pointers:
             self.report(line, f"releases {place}, which nobody may have written")
         same = {place, known.get(("alias", place))} | {key[1] for key, other in state if isinstance(key, tuple) and other == place}
-        for other in same & known.keys():
-            if known[other] != NULL:
+        for other in same & {place, *known.keys()}:
+            if known.get(other) != NULL:
                 state = with_(state, other, RELEASED)
         return state
 
@@ -427,7 +435,9 @@ class Walk:
         name = str(left[-1]) if len(left) == 1 else None
         found = []
         for after, truth in self.value(state, right):
-            if place:
+            if place and right == ["-", "1"]:
+                found.append((self.set_place(after, place, NULL), None))  # a descriptor
+            elif place:
                 source = self.place(right)
                 known = dict(after).get(source, NEW) if source else NEW
                 outcomes = [NULL] if truth is False else [known] if truth or source else [NEW, NULL]
@@ -477,13 +487,17 @@ class Walk:
         for state in states:
             for after, truth in self.value(state, expression):
                 fails = {"status": truth is not False, "bool": truth is not True}.get(kind, False)
+                if truth is False and kind == "status" or truth is True and kind == "bool":
+                    self.used_up |= {place for place, known in after if known == RELEASED and "->" in place}
                 for place, known in after if fails else ():
                     if known in self.bad_after_failure(place, kind):
-                        self.report(line, f"may return a failure after {place} was {known}")
+                        self.report(line, f"may return a failure after {place} was {known}", place)
 
     def bad_after_failure(self, place, kind):
         """A function that is bool may say no without having failed."""
-        if not str(place).startswith("*"):
+        if "->" in place:
+            return (RELEASED,)
+        if not place[:1] == "*":
             return ()
         return (RELEASED,) if kind == "bool" or place[1:] in self.tree.updated.get(self.function.name, ()) else (NEW, RELEASED)
 
@@ -566,7 +580,7 @@ class Walk:
     def problems(self):
         begin = frozenset(("*" + name, OLD) for name in self.outs)
         self.run(parse_block(self.function.body), [begin], [], [])
-        return list(self.found)
+        return [problem for problem, place in self.found.items() if place not in self.used_up]
 
 
 def is_of_interest(function, tree):
@@ -615,13 +629,17 @@ CASES = (
     ("begins as NULL", "x *a = NULL; lh_status s = x_create(1, &a, e); x_destroy(a); return s;", ""),
     ("only where it was written", "x *a; lh_status s = x_create(1, &a, e); if (s == LH_OK) x_destroy(a); return s;", ""),
     ("updated, the caller's before and after", "if (*out) x_destroy(*out); *out = NULL; return x_begin(NULL, e);", ""),
+    ("a field is left there", "lh_status s = x_create(1, &p->x, e); if (s) return s; s = x_begin(p->x, e); if (s) x_destroy(p->x); return s;", "failure after p->x was released"),
+    ("a field is set to NULL", "lh_status s = x_create(1, &p->x, e); if (s) return s; s = x_begin(p->x, e); if (s) { x_destroy(p->x); p->x = NULL; } return s;", ""),
+    ("a descriptor of a field", "if (x_begin(p->x, e)) { close(p->fd); p->fd = -1; return LH_ERR_IO; } return LH_OK;", ""),
+    ("a field is used up", "lh_status s = x_begin(p->x, e); x_destroy(p->x); return s;", ""),
     ("in a macro's loop", "lh_status s = x_create(1, out, e); if (s) return s; LIST_FOREACH(a, b, c) { if (x_begin(a, e)) { x_destroy(*out); return LH_ERR_IO; } } return LH_OK;", IS_RELEASED),
 )
 
 
 def self_test():
     for name, body, wanted in CASES:
-        text = f"/* // */ {HEAD}static lh_status f(int n, x **out, lh_error *e) {{ {body} }}\n"
+        text = f"/* // */ {HEAD}static lh_status f(int n, y *p, x **out, lh_error *e) {{ {body} }}\n"
         found = [problem for _, problem in problems_of(Tree([text]))]
         assert (len(found) == 1 and wanted in found[0]) if wanted else not found, f"{name}: {found} in place of {wanted!r}"
     bool_text = HEAD + "bool g(x **out) { *out = x_any(); x_destroy(*out); return false; } bool h(x **out) { *out = x_any(); return false; }"
