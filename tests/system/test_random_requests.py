@@ -16,7 +16,7 @@ import time
 import unittest
 
 from fleet import Fleet
-from programs import IS_QUICK, is_sanitized, run_tests, slowness
+from programs import IS_QUICK, PATIENCE_S, is_sanitized, run_tests, slowness
 from random_clients import Clients, schemas_of
 from raw_http import ask
 
@@ -70,7 +70,7 @@ class RandomRequests(unittest.TestCase):
         listed = os.environ.get("LONGHAUL_RANDOM_NUMBERS")
         numbers = map(int, listed.split(",")) if listed else itertools.count()
         print(f"seed {seed}, {seconds():.0f} s", flush=True)
-        with Fleet(workers=1, gateway_flags=["--context", "128", "--request-timeout", "30"]) as fleet:
+        with Fleet(workers=1, gateway_flags=["--context", "128", "--request-timeout", str(PATIENCE_S)]) as fleet:
             schemas = schemas_of(fleet.port)
             with Honest(fleet.port) as honest:
                 clients = Clients(fleet.port, seed, numbers, time.monotonic() + seconds(), schemas)
