@@ -70,7 +70,7 @@ class RandomRequests(unittest.TestCase):
         listed = os.environ.get("LONGHAUL_RANDOM_NUMBERS")
         numbers = map(int, listed.split(",")) if listed else itertools.count()
         print(f"seed {seed}, {seconds():.0f} s", flush=True)
-        with Fleet(workers=1, gateway_flags=["--context", "128", "--request-timeout", str(PATIENCE_S)]) as fleet:
+        with Fleet(workers=1, gateway_flags=["--context", "128", "--request-timeout", str(PATIENCE_S // 2)]) as fleet:
             schemas = schemas_of(fleet.port)
             with Honest(fleet.port) as honest:
                 clients = Clients(fleet.port, seed, numbers, time.monotonic() + seconds(), schemas)
