@@ -122,15 +122,16 @@ static SSL *open_ssl(const lh_tls_context *context) {
 }
 
 static bool attach_buffers(lh_tls_channel *channel) {
-    channel->sealed_in = BIO_new(BIO_s_mem());
-    channel->sealed_out = BIO_new(BIO_s_mem());
-    if (!channel->sealed_in || !channel->sealed_out) {
-        BIO_free(channel->sealed_in);
-        BIO_free(channel->sealed_out);
+    BIO *in = BIO_new(BIO_s_mem()), *out = BIO_new(BIO_s_mem());
+    if (!in || !out) {
+        BIO_free(in);
+        BIO_free(out);
         return false;
     }
-    BIO_set_mem_eof_return(channel->sealed_in, -1); /* empty is "try again", not the end */
-    SSL_set_bio(channel->ssl, channel->sealed_in, channel->sealed_out);
+    BIO_set_mem_eof_return(in, -1); /* empty is "try again", not the end */
+    SSL_set_bio(channel->ssl, in, out);
+    channel->sealed_in = in;
+    channel->sealed_out = out;
     return true;
 }
 

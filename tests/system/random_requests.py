@@ -31,6 +31,8 @@ TOKENLESS = ("\u0004", "\x1b[0m", "\x01\x02", "\x7f")
 OFTEN = {"/v1/chat/completions": 3, "/v1/completions": 3, "/v1/responses": 2, "/v1/messages": 2}
 # At most so many tokens, most of the time: the answers are not what is looked for.
 LIMITS = {"/v1/chat/completions": "max_tokens", "/v1/completions": "max_tokens", "/v1/responses": "max_output_tokens", "/v1/messages": "max_tokens"}
+# Most are long enough for most answers. One that lost its limit in a mutation would go on for as long as the context.
+TIMEOUTS_S = (0.01, 0.5, *[20] * 18)
 GETS = ("/v1/models", "/models", "/v1/models/{}", "/tokenizer_info", "/health", "/readyz", "/livez", "/version", "/openapi.json", "/fleet", "/fleet/map", "/trace/{}", "/fleet/workers/{}", "/{}", "*")
 METHODS = ("GET", "HEAD", "OPTIONS", "PUT", "DELETE", "PATCH", "POST", "TRACE", "get", "G\0T")
 IN_A_PATH = ("", "a", "%00", "%", "%zz", "..", "%2e%2e%2f", "?a=b&c", "x" * 3000, "%ff%fe", "smollm2", "#", "a/b/c", "%F0%9F%98%80", "\\", "req_0")
@@ -91,6 +93,7 @@ class RandomRequest:
         body = make()
         if self.path in LIMITS:
             body[LIMITS[self.path]] = self.random.randrange(1, 6)
+            body["timeout"] = self.some(*TIMEOUTS_S)
         fields = self.schemas[self.path].get("properties", {})
         names = sorted(fields if self.random.random() < 0.1 else set(fields) - set(FORMS))
         for name in self.random.sample(names, min(len(names), self.random.randrange(6))):
@@ -169,7 +172,7 @@ class RandomRequest:
               "guided_grammar": lambda: self.some(*GRAMMARS), "grammar": lambda: self.some(*GRAMMARS), "structured_outputs": self.guide, "structural_tag": self.structural_tag,
               "response_format": self.format, "text": lambda: {"format": self.format()}, "tools": self.tools,
               "tool_choice": lambda: self.some("auto", "none", "required", {"type": "any"}, {"type": "function", "function": {"name": "f"}}, {"type": "function", "name": "f"}),
-              "logit_bias": lambda: {str(self.random.randrange(50000)): self.some(-100, 100, 0.5) for _ in range(3)}, "timeout": lambda: self.some(0.01, 0.5, 10),
+              "logit_bias": lambda: {str(self.random.randrange(50000)): self.some(-100, 100, 0.5) for _ in range(3)}, "timeout": lambda: self.some(*TIMEOUTS_S),
               "min_tokens": lambda: self.some(0, 2), "top_logprobs": lambda: self.random.randrange(6), "prompt_logprobs": lambda: self.random.randrange(6),
               "stop_token_ids": lambda: [self.random.randrange(49152) for _ in range(3)], "metadata": lambda: {self.text(): self.text()},
               "stream_options": lambda: {"include_usage": self.some(True, False), "continuous_usage_stats": True}, "chat_template_kwargs": lambda: {self.text(): self.value({}, 2)},

@@ -164,6 +164,7 @@ static lh_status ask_until_answered(joining *j, lh_exchange_answer *answer, lh_e
             return status;
         lh_join_refusal refusal = read_refusal(answer);
         free(answer->body);
+        answer->body = NULL;
         bool is_unnamed = refusal.code == LH_JOIN_NAME_INVALID && !j->request.name[0];
         if (is_unnamed)
             name_by_machine(j->request.name);

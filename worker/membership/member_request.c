@@ -46,6 +46,7 @@ static lh_status ask(const lh_tls_options *tls, const lh_own_membership *members
         return LH_OK;
     status = refused(answer, error);
     free(answer->body);
+    answer->body = NULL;
     return status;
 }
 

@@ -72,6 +72,7 @@ lh_status lh_mesh_carrier_start(lh_mesh_carrier *carrier, lh_mesh_links *links, 
     if (pthread_create(&carrier->thread, NULL, run, carrier) == 0)
         return LH_OK;
     close(carrier->wake);
+    carrier->wake = -1;
     return lh_fail(error, LH_ERR_IO, "mesh: a thread could not be started");
 }
 

@@ -55,6 +55,7 @@ static lh_status open_ours(lh_slice_file *file, bool creates, lh_error *error) {
                        file->path);
     if (status == LH_OK && size != file->bytes && size != 0) {
         close(file->descriptor);
+        file->descriptor = -1;
         unlink(file->path);
         status = open_path(file, creates, &size, error);
     }

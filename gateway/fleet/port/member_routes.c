@@ -140,6 +140,7 @@ static lh_status open_membership(lh_member_routes *routes, const lh_member_route
                                  &routes->enrolment, error);
     if (status != LH_OK) {
         lh_membership_watch_close(routes->watch, forget, NULL);
+        routes->watch = NULL;
         return status;
     }
     lh_h2_server_set_enrolment(options->http, lh_enrolment_take_request, routes->enrolment);
