@@ -13,8 +13,8 @@ static void ignore(int number) {
 }
 
 void lh_stray_signals_ignore(void) {
-    static const int strays[] = {SIGQUIT, SIGALRM, SIGUSR1, SIGUSR2,  SIGVTALRM, SIGPROF,
-                                 SIGIO,   SIGPWR,  SIGXFSZ, SIGSTKFLT};
+    static const int strays[] = {SIGQUIT, SIGALRM, SIGUSR1, SIGUSR2, SIGVTALRM,
+                                 SIGPROF, SIGIO,   SIGPWR,  SIGXFSZ, SIGSTKFLT};
     for (size_t i = 0; i < sizeof strays / sizeof strays[0]; i++)
         ignore(strays[i]);
     for (int number = SIGRTMIN; number <= SIGRTMAX; number++)

@@ -1,5 +1,5 @@
-/* Libraries that other libraries load when they are first needed. Within the sandbox no file becomes
- * code any more, so they are loaded before it is entered, and stay. */
+/* Libraries that other libraries load when they are first needed. Within the sandbox no file
+ * becomes code any more, so they are loaded before it is entered, and stay. */
 #pragma once
 
 /* The name service's for hosts, as `name_services` ("/etc/nsswitch.conf") lists them; OpenSSL's

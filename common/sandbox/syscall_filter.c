@@ -33,11 +33,11 @@
 static const char *const allowed[] = {
     /* files */
     "read", "write", "readv", "writev", "pread64", "pwrite64", "preadv", "pwritev", "lseek",
-    "close", "close_range", "stat", "lstat", "fstat", "newfstatat", "statx", "statfs",
-    "fstatfs", "access", "faccessat", "faccessat2", "readlink", "readlinkat", "getcwd",
-    "getdents64", "fcntl", "dup", "dup2", "dup3", "flock", "fsync", "fdatasync", "fallocate",
-    "fadvise64", "ftruncate", "umask", "mkdir", "mkdirat", "rmdir", "unlink", "unlinkat",
-    "rename", "renameat", "renameat2", "symlink", "symlinkat",
+    "close", "close_range", "stat", "lstat", "fstat", "newfstatat", "statx", "statfs", "fstatfs",
+    "access", "faccessat", "faccessat2", "readlink", "readlinkat", "getcwd", "getdents64", "fcntl",
+    "dup", "dup2", "dup3", "flock", "fsync", "fdatasync", "fallocate", "fadvise64", "ftruncate",
+    "umask", "mkdir", "mkdirat", "rmdir", "unlink", "unlinkat", "rename", "renameat", "renameat2",
+    "symlink", "symlinkat",
     /* sockets and waiting */
     "bind", "listen", "accept", "accept4", "connect", "getsockname", "getpeername", "sendto",
     "sendmsg", "sendmmsg", "recvfrom", "recvmsg", "recvmmsg", "shutdown", "setsockopt",
@@ -93,7 +93,10 @@ static const char *const deadly[] = {"execve",
                                      "setresuid",
                                      "setresgid"};
 
-enum { BEYOND_ACCESS = S_ISUID | S_ISGID | S_ISVTX, CREATES = O_CREAT | (O_TMPFILE & ~O_DIRECTORY) };
+enum {
+    BEYOND_ACCESS = S_ISUID | S_ISGID | S_ISVTX,
+    CREATES = O_CREAT | (O_TMPFILE & ~O_DIRECTORY)
+};
 
 enum { TYPE_MASK = 0xf }; /* of a socket's type: the rest is SOCK_CLOEXEC and SOCK_NONBLOCK */
 

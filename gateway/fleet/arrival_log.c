@@ -26,8 +26,9 @@ void lh_arrival_log_came(lh_arrival_log *log, const lh_worker_report *report,
 void lh_arrival_log_gone(lh_arrival_log *log, const lh_worker *worker, int64_t now_us) {
     unsigned long long left_out;
     if (lh_log_limit_take(&log->gone, now_us, &left_out))
-        lh_log(LH_LOG_WARN, "fleet", "worker is gone worker=%s site=%s last_seen_ms=%lld "
-                                     "left_out=%llu",
+        lh_log(LH_LOG_WARN, "fleet",
+               "worker is gone worker=%s site=%s last_seen_ms=%lld "
+               "left_out=%llu",
                worker->report.name, worker->report.site,
                (long long)((now_us - worker->renewed_us) / 1000), left_out);
 }

@@ -212,8 +212,9 @@ static void on_member_state(void *context, bool connected, const char *reason) {
     if (!lh_log_limit_take(&told->lines, lh_clock_us(), &left_out))
         ;
     else if (connected)
-        lh_log(LH_LOG_INFO, "relay", "a worker behind is reached worker=%s address=%s left_out=%llu",
-               told->who.name, told->who.address, left_out);
+        lh_log(LH_LOG_INFO, "relay",
+               "a worker behind is reached worker=%s address=%s left_out=%llu", told->who.name,
+               told->who.address, left_out);
     else
         lh_log(LH_LOG_WARN, "relay",
                "a worker behind is not reached worker=%s address=%s reason=\"%s\" left_out=%llu",

@@ -144,8 +144,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         ROW(a_machine_without_limits),         ROW(the_narrowest_group_counts),
         ROW(files_that_were_read_are_no_loss), ROW(a_group_that_is_not_there_leaves_those_above),
-        ROW(groups_of_version_1_count),
-        ROW(both_versions_count_where_both_are_there),
+        ROW(groups_of_version_1_count),        ROW(both_versions_count_where_both_are_there),
         ROW(nothing_is_known_of_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
