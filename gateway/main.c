@@ -5,6 +5,7 @@
 #include "common/base/log.h"
 #include "common/base/option_variables.h"
 #include "common/base/state_folder.h"
+#include "common/base/stray_signals.h"
 #include "common/config/config.h"
 #include "common/net/service_manager.h"
 #include "common/sandbox/sandbox.h"
@@ -317,6 +318,7 @@ static sigset_t block_signals(void) {
     sigaddset(&all, SIGHUP);
     pthread_sigmask(SIG_BLOCK, &all, NULL);
     signal(SIGPIPE, SIG_IGN);
+    lh_stray_signals_ignore();
     return ends;
 }
 

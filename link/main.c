@@ -1,6 +1,7 @@
 /* longhaul-link: links between sites, emulated in user space, since tc netem is not everywhere. */
 #include "common/base/commands.h"
 #include "common/base/log.h"
+#include "common/base/stray_signals.h"
 #include "link/line_words.h"
 #include "link/sites.h"
 #include "link/uplink.h"
@@ -103,6 +104,7 @@ static int uplink(int argc, char **argv) {
         status = read_line(&settings, &options.line, &error);
     if (status != LH_OK)
         return fail(&error, USAGE_STATUS);
+    lh_stray_signals_ignore();
     return lh_link_uplink(&options, &error) == LH_OK ? 0 : fail(&error, 1);
 }
 
@@ -113,6 +115,7 @@ static int sites(int argc, char **argv) {
                 LH_LINK_SITES_MAX);
         return USAGE_STATUS;
     }
+    lh_stray_signals_ignore();
     return lh_link_sites(argc - 2, argv + 2, &error) == LH_OK ? 0 : fail(&error, 1);
 }
 

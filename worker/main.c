@@ -5,6 +5,7 @@
 #include "common/base/log.h"
 #include "common/base/memory_gauge.h"
 #include "common/base/option_variables.h"
+#include "common/base/stray_signals.h"
 #include "common/config/config.h"
 #include "common/gguf/gguf_file.h"
 #include "common/net/listener.h"
@@ -587,6 +588,7 @@ int main(int argc, char **argv) {
         code = status == LH_ERR_INVALID ? 2 : 1;
     } else if (action == LH_OPTIONS_RUN) {
         signal(SIGPIPE, SIG_IGN);
+        lh_stray_signals_ignore();
         code = p.settings.config.check ? check(&p, config) : start(&p, is_joining, config);
     }
     lh_config_destroy(config);

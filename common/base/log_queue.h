@@ -13,7 +13,7 @@
 typedef struct lh_log_queue {
     char *memory;
     size_t memory_bytes;
-    size_t begin, used; /* of the ring that the memory is */
+    size_t begin, used;          /* of the ring that the memory is */
     unsigned long long left_out; /* since the last line that found room */
 } lh_log_queue;
 

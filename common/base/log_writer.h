@@ -27,16 +27,21 @@ typedef struct lh_log_writer {
     pthread_mutex_t mutex; /* guards what follows */
     pthread_cond_t has_work;
     lh_log_queue queue;
-    unsigned long long unwritten; /* lines that write(2) refused; whose it is to write, without it */
+    unsigned long long
+        unwritten; /* lines that write(2) refused; whose it is to write, without it */
     atomic_bool has_thread;
     atomic_bool is_idle; /* all that was put is written, or will never be */
 } lh_log_writer;
 
 #define LH_LOG_WRITER(descriptor, render_gap, memory)                                              \
-    {                                                                                              \
-        descriptor, render_gap, PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER,               \
-            LH_LOG_QUEUE(memory), 0, false, true                                                   \
-    }
+    {descriptor,                                                                                   \
+     render_gap,                                                                                   \
+     PTHREAD_MUTEX_INITIALIZER,                                                                    \
+     PTHREAD_COND_INITIALIZER,                                                                     \
+     LH_LOG_QUEUE(memory),                                                                         \
+     0,                                                                                            \
+     false,                                                                                        \
+     true}
 
 /* Thread: any. Neither waits for the descriptor nor allocates. */
 void lh_log_writer_put(lh_log_writer *writer, const char *line, size_t length);

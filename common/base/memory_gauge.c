@@ -1,8 +1,9 @@
-/* meminfo, and for each cgroup memory.max, memory.current and memory.stat. */
+/* meminfo, and for each cgroup three files, which versions 1 and 2 call otherwise. */
 #include "common/base/memory_gauge.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,8 +15,23 @@
 /* Cgroups within each other: systemd and Kubernetes have six. */
 #define GROUPS_MAX 12u
 
+/* A version of cgroups, as far as it bounds memory. */
+typedef struct version {
+    const char *controller;        /* in /proc/self/cgroup; "": of version 2, which names none */
+    const char *folder;            /* below that of all cgroups */
+    const char *limit, *taken;     /* files of a cgroup */
+    const char *inactive, *active; /* keys in its memory.stat: all of the group, not itself alone */
+} version;
+
+static const version versions[] = {
+    {"", "", "memory.max", "memory.current", "inactive_file ", "active_file "},
+    {"memory", "/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file ",
+     "total_active_file "},
+};
+
 typedef struct group {
-    int limit, taken, parts; /* memory.max, memory.current, memory.stat; -1: not there */
+    const version *version;
+    int limit, taken, parts; /* the last is memory.stat; -1: not there */
 } group;
 
 struct lh_memory_gauge {
@@ -52,32 +68,56 @@ static int64_t find_number(int file, const char *key) {
     return -1;
 }
 
-static void add_group(lh_memory_gauge *gauge, const char *folder) {
+static void add_group(lh_memory_gauge *gauge, const version *v, const char *folder) {
     group *g = &gauge->groups[gauge->count];
-    g->limit = open_file(folder, "memory.max");
+    g->version = v;
+    g->limit = open_file(folder, v->limit);
     if (g->limit < 0)
         return;
-    g->taken = open_file(folder, "memory.current");
+    g->taken = open_file(folder, v->taken);
     g->parts = open_file(folder, "memory.stat");
     gauge->count++;
 }
 
-/* "0::/system.slice/longhaul-worker.service", and all above it up to the root. In a container the
- * path may be one that only the machine outside can see: then what is there of it counts. */
-static void add_groups(lh_memory_gauge *gauge, const char *proc, const char *cgroup) {
-    char text[TEXT_BYTES], path[PATH_BYTES];
-    int file = open_file(proc, "self/cgroup");
-    const char *line = strstr(read_text(file, text), "0::/");
-    int root = snprintf(path, sizeof path, "%s", cgroup);
-    int length = line ? snprintf(path, sizeof path, "%s%.*s", cgroup,
-                                 (int)strcspn(line + strlen("0::"), "\n"), line + strlen("0::"))
-                      : root;
-    if (file >= 0)
-        close(file);
+/* Whether "cpu,memory" has this word; "" is the only one of "". */
+static bool has_word(const char *list, size_t length, const char *word) {
+    size_t word_length = strlen(word);
+    for (const char *end = list + length;; list++) {
+        size_t here = strcspn(list, ",:");
+        if (here == word_length && memcmp(list, word, here) == 0)
+            return true;
+        list += here;
+        if (list >= end)
+            return false;
+    }
+}
+
+/* Of "0::/system.slice/longhaul-worker.service", or "4:cpu,memory:/docker/0123", what stands behind
+ * the second colon, up to the line feed; NULL: this version has no such line. */
+static const char *find_path(const char *text, const version *v) {
+    for (const char *line = text; line && line[0]; line = strchr(line, '\n')) {
+        line += line[0] == '\n';
+        const char *list = strchr(line, ':'), *path = list ? strchr(list + 1, ':') : NULL;
+        if (path && path[1] == '/' && has_word(list + 1, (size_t)(path - list - 1), v->controller))
+            return path + 1;
+    }
+    return NULL;
+}
+
+/* That of the program, and all above it up to the root. In a container the path may be one that
+ * only the machine outside can see: then what is there of it counts. */
+static void add_groups(lh_memory_gauge *gauge, const version *v, const char *text,
+                       const char *cgroup) {
+    char path[PATH_BYTES];
+    const char *own = find_path(text, v);
+    int root = snprintf(path, sizeof path, "%s%s", cgroup, v->folder);
+    int length = own ? snprintf(path, sizeof path, "%s%s%.*s", cgroup, v->folder,
+                                (int)strcspn(own, "\n"), own)
+                     : root;
     if (root < 0 || length < root || length >= PATH_BYTES)
         return;
     while (gauge->count < GROUPS_MAX) {
-        add_group(gauge, path);
+        add_group(gauge, v, path);
         char *slash = strrchr(path, '/');
         if (!slash || slash - path < root)
             return;
@@ -85,12 +125,22 @@ static void add_groups(lh_memory_gauge *gauge, const char *proc, const char *cgr
     }
 }
 
+static void open_groups(lh_memory_gauge *gauge, const char *proc, const char *cgroup) {
+    char text[TEXT_BYTES];
+    int file = open_file(proc, "self/cgroup");
+    read_text(file, text);
+    for (size_t i = 0; i < sizeof versions / sizeof versions[0]; i++)
+        add_groups(gauge, &versions[i], text, cgroup);
+    if (file >= 0)
+        close(file);
+}
+
 lh_memory_gauge *lh_memory_gauge_open(const char *proc, const char *cgroup) {
     lh_memory_gauge *gauge = calloc(1, sizeof *gauge);
     if (!gauge)
         return NULL;
     gauge->meminfo = open_file(proc, "meminfo");
-    add_groups(gauge, proc, cgroup);
+    open_groups(gauge, proc, cgroup);
     return gauge;
 }
 
@@ -128,8 +178,8 @@ int64_t lh_memory_gauge_all(const lh_memory_gauge *gauge) {
 /* Files that were read are kept while there is room, and given back when there is none. */
 static int64_t left_of(const group *g) {
     int64_t limit = find_number(g->limit, ""), taken = find_number(g->taken, ""),
-            inactive = find_number(g->parts, "inactive_file "),
-            active = find_number(g->parts, "active_file ");
+            inactive = find_number(g->parts, g->version->inactive),
+            active = find_number(g->parts, g->version->active);
     if (limit < 0)
         return INT64_MAX;
     taken -= (inactive > 0 ? inactive : 0) + (active > 0 ? active : 0);

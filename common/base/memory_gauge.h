@@ -8,9 +8,9 @@
 
 typedef struct lh_memory_gauge lh_memory_gauge;
 
-/* proc, cgroup: "/proc" and "/sys/fs/cgroup", or folders that stand for them. Of cgroups version 2
- * it is the one that `proc`/self/cgroup names, and all above it. NULL: out of memory; what cannot
- * be opened is not known. */
+/* proc, cgroup: "/proc" and "/sys/fs/cgroup", or folders that stand for them. Of cgroups, versions
+ * 1 and 2, it is the one that `proc`/self/cgroup names, and all above it. NULL: out of memory; what
+ * cannot be opened is not known. */
 lh_memory_gauge *lh_memory_gauge_open(const char *proc, const char *cgroup);
 /* NULL is allowed. */
 void lh_memory_gauge_close(lh_memory_gauge *gauge);

@@ -4,6 +4,7 @@
 #include "common/base/log.h"
 #include "common/sandbox/capabilities.h"
 #include "common/sandbox/landlock.h"
+#include "common/sandbox/late_libraries.h"
 #include "common/sandbox/syscall_filter.h"
 
 #include <assert.h>
@@ -58,6 +59,7 @@ static lh_status enter(lh_sandbox_rules *rules, const char *room, lh_error *erro
     char abi[16], landlock[PART_BYTES], seccomp[PART_BYTES];
     lh_error problem;
     uint64_t capabilities = 0;
+    lh_late_libraries_load("/etc/nsswitch.conf");
     snprintf(abi, sizeof abi, "abi%d", lh_landlock_abi());
     lh_status status = set_process_flags(error);
     if (status == LH_OK)

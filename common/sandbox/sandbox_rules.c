@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 static const char *const system_paths[] = {
-    /* libraries that are loaded when they are needed: the name service's, OpenSSL's providers */
+    /* what libraries read of their own beside them */
     "/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/etc/ld.so.cache",
     /* the CAs of servers that weights come from */
     "/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/pki/tls", "/etc/pki/ca-trust/extracted",

@@ -26,7 +26,8 @@ typedef struct lh_sandbox_rules {
     bool is_off; /* nothing is given up */
     /* why it is off, for the log, where that is not --sandbox off */
     const char *off_reason;
-    bool makes_code;   /* has a just-in-time compiler, which needs memory to write and execute */
+    bool makes_code;   /* has a just-in-time compiler, which needs memory to write and execute;
+                        * never a file */
     bool logs_denials; /* the kernel logs each system call that is refused */
     bool keeps_network_admin; /* root's right to take a congestion control that others may not */
     bool is_short;            /* of memory: a path is missing */

@@ -10,10 +10,13 @@
  * Names are resolved by libseccomp for the machine that it runs on; one that this machine or this
  * version of the library does not have is left out. Landlock says which paths may be opened; but
  * owners, modes, times and attributes are none of its business, so that of those calls only fchmod
- * is here, which needs an open file. */
+ * is here, which needs an open file, and no file gets or is created with a bit of S_ISUID, S_ISGID
+ * or S_ISVTX. Nor is it Landlock's business what is mapped: no file becomes code any more, so that
+ * what somebody made the program write into its cache stays data (late_libraries.h). */
 #include "common/sandbox/syscall_filter.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/netlink.h>
 #include <linux/sockios.h>
 #include <sched.h>
@@ -22,18 +25,19 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 static const char *const allowed[] = {
     /* files */
-    "read", "write", "readv", "writev", "pread64", "pwrite64", "preadv", "pwritev", "lseek", "open",
-    "openat", "close", "close_range", "stat", "lstat", "fstat", "newfstatat", "statx", "statfs",
-    "fstatfs", "access", "faccessat", "faccessat2", "readlink", "readlinkat", "getcwd",
-    "getdents64", "fcntl", "dup", "dup2", "dup3", "flock", "fsync", "fdatasync", "fallocate",
-    "fadvise64", "ftruncate", "fchmod", "umask", "mkdir", "mkdirat", "rmdir", "unlink", "unlinkat",
-    "rename", "renameat", "renameat2", "symlink", "symlinkat",
+    "read", "write", "readv", "writev", "pread64", "pwrite64", "preadv", "pwritev", "lseek",
+    "close", "close_range", "stat", "lstat", "fstat", "newfstatat", "statx", "statfs", "fstatfs",
+    "access", "faccessat", "faccessat2", "readlink", "readlinkat", "getcwd", "getdents64", "fcntl",
+    "dup", "dup2", "dup3", "flock", "fsync", "fdatasync", "fallocate", "fadvise64", "ftruncate",
+    "umask", "mkdir", "mkdirat", "rmdir", "unlink", "unlinkat", "rename", "renameat", "renameat2",
+    "symlink", "symlinkat",
     /* sockets and waiting */
     "bind", "listen", "accept", "accept4", "connect", "getsockname", "getpeername", "sendto",
     "sendmsg", "sendmmsg", "recvfrom", "recvmsg", "recvmmsg", "shutdown", "setsockopt",
@@ -89,6 +93,11 @@ static const char *const deadly[] = {"execve",
                                      "setresuid",
                                      "setresgid"};
 
+enum {
+    BEYOND_ACCESS = S_ISUID | S_ISGID | S_ISVTX,
+    CREATES = O_CREAT | (O_TMPFILE & ~O_DIRECTORY)
+};
+
 enum { TYPE_MASK = 0xf }; /* of a socket's type: the rest is SOCK_CLOEXEC and SOCK_NONBLOCK */
 
 /* Numbers of <sys/socket.h> and <netinet/in.h>, which are for rooms that use sockets. */
@@ -140,11 +149,19 @@ static const call_rule rules_by_argument[] = {
     {"prctl", 1, {IS(0, PR_GET_NAME)}},
     {"prctl", 1, {IS(0, PR_SET_TIMERSLACK)}},
     {"prlimit64", 1, {IS(0, 0)}},
-    /* no code but the libraries' */
+    /* no code but what is there */
     {"mprotect", 1, {HAS(2, PROT_EXEC, 0)}},
     {"mmap", 1, {HAS(2, PROT_EXEC, 0)}},
-    {"mmap", 1, {HAS(2, PROT_WRITE, 0)}},
+    /* no other user gets the rights of a file's owner; without CREATES the mode is not looked at */
+    {"fchmod", 1, {HAS(1, BEYOND_ACCESS, 0)}},
+    {"open", 1, {HAS(1, CREATES, 0)}},
+    {"open", 1, {HAS(2, BEYOND_ACCESS, 0)}},
+    {"openat", 1, {HAS(2, CREATES, 0)}},
+    {"openat", 1, {HAS(3, BEYOND_ACCESS, 0)}},
 };
+
+/* Allowed to who makes code: memory of its own that it writes and executes. */
+static const struct scmp_arg_cmp new_memory = HAS(3, MAP_ANONYMOUS, MAP_ANONYMOUS);
 
 /* What this machine, or this version of the library, does not have is below 0. */
 static int add_all(scmp_filter_ctx filter, uint32_t action, const char *const *names,
@@ -158,12 +175,12 @@ static int add_all(scmp_filter_ctx filter, uint32_t action, const char *const *n
     return result;
 }
 
-static int add_by_argument(scmp_filter_ctx filter, bool makes_code) {
+static int add_by_argument(scmp_filter_ctx filter) {
     int result = 0;
     for (size_t i = 0; i < COUNT(rules_by_argument) && result == 0; i++) {
         const call_rule *rule = &rules_by_argument[i];
         int number = seccomp_syscall_resolve_name(rule->name);
-        if (number >= 0 && !(makes_code && strcmp(rule->name, "mmap") == 0))
+        if (number >= 0)
             result = seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, number, rule->count,
                                             rule->arguments);
     }
@@ -177,7 +194,7 @@ static int add_own(scmp_filter_ctx filter, bool makes_code) {
                                         seccomp_syscall_resolve_name("tgkill"), 1, &to_itself);
     if (result == 0 && makes_code)
         result = seccomp_rule_add_array(filter, SCMP_ACT_ALLOW,
-                                        seccomp_syscall_resolve_name("mmap"), 0, NULL);
+                                        seccomp_syscall_resolve_name("mmap"), 1, &new_memory);
     return result;
 }
 
@@ -214,7 +231,7 @@ lh_status lh_syscall_filter_load(const lh_sandbox_rules *rules, lh_error *error)
     if (result == 0)
         result = add_all(filter, SCMP_ACT_KILL_PROCESS, deadly, COUNT(deadly));
     if (result == 0)
-        result = add_by_argument(filter, rules->makes_code);
+        result = add_by_argument(filter);
     if (result == 0)
         result = add_own(filter, rules->makes_code);
     if (result == 0)

@@ -22,7 +22,7 @@ struct lh_authenticator {
     char *path; /* NULL: everybody is admitted */
     lh_key_limits limits;
     lh_log_limit lines[LH_CLIENT_LINE_KINDS]; /* of all who have shown no key */
-    pthread_mutex_t mutex; /* guards what follows, and the clients */
+    pthread_mutex_t mutex;                    /* guards what follows, and the clients */
     lh_key_list list;
     client *clients; /* whose the keys are, by name */
     lh_retry_estimator retry_estimator;

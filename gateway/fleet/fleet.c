@@ -3,6 +3,7 @@
 
 #include "common/base/arithmetic.h"
 #include "common/base/log.h"
+#include "gateway/fleet/arrival_log.h"
 #include "gateway/fleet/chain_draft.h"
 #include "gateway/fleet/epoch_counter.h"
 #include "gateway/fleet/failure_detector.h"
@@ -40,6 +41,7 @@ typedef enum fleet_change {
 struct lh_fleet {
     lh_fleet_options options;
     lh_registry *registry;
+    lh_arrival_log arrivals;
     lh_failure_detector detector;
     lh_link_avoidance avoidance;
     lh_team_avoidance teams;
@@ -82,6 +84,7 @@ lh_status lh_fleet_create(const lh_fleet_options *options, int64_t now_us, lh_fl
     }
     f->options = *options;
     f->handover.options = f->planner.options = &f->options;
+    lh_arrival_log_init(&f->arrivals);
     lh_failure_detector_init(&f->detector, options->renew_us, options->probation_us);
     lh_epoch_counter_init(&f->epochs, options->first_epoch, options->epoch_stride,
                           options->epoch_offset, now_us);
@@ -133,11 +136,11 @@ static lh_handover_view view_of(const lh_fleet *fleet) {
 }
 
 /* Who comes, or loses its place, is told why it has none. */
-static void tell_spare(lh_role_inquiry *roles, const lh_worker *worker) {
+static void tell_spare(lh_fleet *fleet, lh_role_inquiry *roles, const lh_worker *worker,
+                       int64_t now_us) {
     char reason[LH_ERROR_MESSAGE_BYTES];
     if (worker && lh_worker_role_of(roles, worker, reason) == LH_ROLE_SPARE)
-        lh_log(LH_LOG_INFO, "fleet", "worker is a spare worker=%s reason=\"%s\"",
-               worker->report.name, reason);
+        lh_arrival_log_spare(&fleet->arrivals, worker->report.name, reason, now_us);
 }
 
 /* The chain's stages are others than before. */
@@ -148,7 +151,7 @@ static void note_planned(lh_fleet *fleet, int64_t now_us) {
     note_formed(fleet, now_us);
     lh_role_inquiry roles = lh_fleet_ask_roles(fleet, now_us);
     for (uint32_t i = 0; i < lh_registry_count(fleet->registry); i++)
-        tell_spare(&roles, lh_registry_at(fleet->registry, i));
+        tell_spare(fleet, &roles, lh_registry_at(fleet->registry, i), now_us);
 }
 
 /* Why no plan could be made. */
@@ -317,8 +320,7 @@ static void expire(lh_fleet *fleet, int64_t now_us) {
     lh_worker gone;
     while (lh_registry_expire(fleet->registry, now_us, &gone)) {
         fleet->changed_us = now_us;
-        lh_log(LH_LOG_WARN, "fleet", "worker is gone worker=%s site=%s last_seen_ms=%lld",
-               gone.report.name, gone.report.site, (long long)((now_us - gone.renewed_us) / 1000));
+        lh_arrival_log_gone(&fleet->arrivals, &gone, now_us);
     }
 }
 
@@ -688,11 +690,7 @@ static void note_change(lh_fleet *fleet, const lh_worker_report *report, lh_regi
     /* What could not be planned without it perhaps can now. */
     if (fleet->chain.state == LH_CHAIN_NONE)
         fleet->form_not_before_us = now_us;
-    lh_log(LH_LOG_INFO, "fleet",
-           "worker %s worker=%s site=%s isa=%s threads=%u memory_mib=%llu version=%s",
-           change == LH_REGISTRY_JOINED ? "joined" : "was restarted", report->name, report->site,
-           report->isa, report->threads, (unsigned long long)(report->memory_bytes >> 20),
-           report->version);
+    lh_arrival_log_came(&fleet->arrivals, report, change, now_us);
 }
 
 lh_status lh_fleet_put(lh_fleet *fleet, const lh_worker_report *report, int64_t now_us,
@@ -710,7 +708,7 @@ lh_status lh_fleet_put(lh_fleet *fleet, const lh_worker_report *report, int64_t 
     lh_fleet_tick(fleet, now_us);
     if (change != LH_REGISTRY_RENEWED) {
         lh_role_inquiry roles = lh_fleet_ask_roles(fleet, now_us);
-        tell_spare(&roles, lh_registry_find(fleet->registry, report->name));
+        tell_spare(fleet, &roles, lh_registry_find(fleet->registry, report->name), now_us);
     }
     const lh_handover_view view = view_of(fleet);
     lh_answer_make(&fleet->options, &fleet->handover, &view, report, answer);

@@ -388,12 +388,13 @@ static unsigned long long tokens_out(const call *c, const lh_openai_answer_facts
                                                               : facts->progress.tokens_sampled;
 }
 
-/* Whether its line is written. One that was served has cost far more than a line; others cost
+/* Whether its line is written. One that was computed has cost far more than a line; others cost
  * nothing, so of those only some are told, whoever sends them. */
 static bool may_log(const call *c, const lh_openai_answer_facts *facts, lh_log_level level,
                     unsigned status, unsigned long long *left_out) {
+    bool is_computed = facts->id && (status == 200 || facts->progress.tokens_sampled > 0);
     *left_out = 0;
-    return level == LH_LOG_DEBUG || (status == 200 && facts->id) ||
+    return level == LH_LOG_DEBUG || is_computed ||
            lh_log_limit_take(lh_ticket_log_limit(c->service->config.authenticator, &c->ticket,
                                                  LH_CLIENT_LINE_REQUEST),
                              lh_clock_us(), left_out);

@@ -1,7 +1,9 @@
 /* Traced steps under way, and the clocks of the ring that they run on. */
 #include "gateway/trace/step_recorder.h"
 
+#include "common/base/clock.h"
 #include "common/base/log.h"
+#include "common/base/log_limit.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -24,6 +26,7 @@ struct lh_step_recorder {
     uint32_t hop_count; /* the most in the times of a step of this epoch */
     lh_clock_hop hops[LH_CLOCK_RING_MAX];
     lh_step_times times[2]; /* of a worker and the one before it */
+    lh_log_limit unreadable_lines;
 };
 
 lh_status lh_step_recorder_create(lh_trace_store *store, lh_step_recorder **recorder,
@@ -111,9 +114,11 @@ void lh_step_recorder_times(lh_step_recorder *recorder, uint32_t epoch, uint64_t
         sound = offset;
         count++;
     }
-    if (status != LH_OK && status != LH_AGAIN)
-        lh_log(LH_LOG_WARN, "trace", "times of step %llu cannot be read: %s",
-               (unsigned long long)number, error.message);
+    unsigned long long left_out;
+    if (status != LH_OK && status != LH_AGAIN &&
+        lh_log_limit_take(&recorder->unreadable_lines, lh_clock_us(), &left_out))
+        lh_log(LH_LOG_WARN, "trace", "times of step %llu cannot be read: %s left_out=%llu",
+               (unsigned long long)number, error.message, left_out);
     step->frames = sound ? malloc(sound) : NULL;
     if (!step->frames)
         return;

@@ -3,6 +3,7 @@ say, for the emulator and this process go before whatever else the machine does.
 
 import os
 import pathlib
+import signal
 import socket
 import struct
 import sys
@@ -198,6 +199,12 @@ class LinkEmulator(unittest.TestCase):
         for words in ("flip 0 1 x", "set 0 9 rate=1", "set 0 1 rate=-1", "set 0 1 speed=3", "set 0 1 rate", "stall 0 1 x", "dance", "set"):
             with self.assertRaises(ValueError):
                 self.sites._ask(words)
+
+    def test_stray_signals_do_not_end_it(self):
+        for number in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM, signal.SIGQUIT, signal.SIGRTMIN):
+            self.sites.emulator.send_signal(number)
+        self.ping()
+        self.assertIsNone(self.sites.emulator.poll())
 
 
 class Cleanliness(unittest.TestCase):

@@ -137,7 +137,7 @@ class Floods(unittest.TestCase):
         self.check("status=400", ask)
 
     def test_workers_at_the_wrong_port(self):
-        self.check("a worker asks", lambda: self.ask("/workers/worker-1", "alices-key"))
+        self.check("a worker asks", lambda: self.ask("/fleet/workers/worker-1"))
 
     def test_clients_that_are_refused(self):
         """One client hides nothing of another."""

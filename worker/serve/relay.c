@@ -3,6 +3,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
+#include "common/base/log_limit.h"
 #include "common/protocol/client/link_profile.h"
 
 #include <assert.h>
@@ -28,6 +29,7 @@ typedef struct member {
     lh_relayed_worker who;
     lh_h2_client *client;             /* NULL: it could not begin */
     char error[LH_RELAY_ERROR_BYTES]; /* why it is not reached; "": it is, or none failed yet */
+    lh_log_limit lines;               /* it may close its connections as often as it likes */
 } member;
 
 typedef struct leg {
@@ -204,16 +206,19 @@ static void on_member_closed(void *context) {
 static void on_member_state(void *context, bool connected, const char *reason) {
     member *told = context;
     lh_relay *relay = told->relay;
-    if (connected) {
-        told->error[0] = '\0';
-        lh_log(LH_LOG_INFO, "relay", "a worker behind is reached worker=%s address=%s",
-               told->who.name, told->who.address);
-    } else {
-        snprintf(told->error, sizeof told->error, "%.*s", (int)sizeof told->error - 1, reason);
+    unsigned long long left_out;
+    snprintf(told->error, sizeof told->error, "%.*s", (int)sizeof told->error - 1,
+             connected ? "" : reason);
+    if (!lh_log_limit_take(&told->lines, lh_clock_us(), &left_out))
+        ;
+    else if (connected)
+        lh_log(LH_LOG_INFO, "relay",
+               "a worker behind is reached worker=%s address=%s left_out=%llu", told->who.name,
+               told->who.address, left_out);
+    else
         lh_log(LH_LOG_WARN, "relay",
-               "a worker behind is not reached worker=%s address=%s reason=\"%s\"", told->who.name,
-               told->who.address, reason);
-    }
+               "a worker behind is not reached worker=%s address=%s reason=\"%s\" left_out=%llu",
+               told->who.name, told->who.address, reason, left_out);
     relay->options.on_change(relay->options.context);
 }
 

@@ -45,18 +45,22 @@ static void drop(lh_served_step *step, lh_served_outcome outcome) {
  * has seen it fail, and tells so. */
 static void drop_unwanted(lh_served_step *step, lh_status status) {
     bool is_cancelled = status == LH_ERR_CANCELLED;
-    lh_log(LH_LOG_INFO, "server", "step %s step=%llu epoch=%u reason=\"%s\"",
-           is_cancelled ? "cancelled" : "lost", (unsigned long long)step->number, step->epoch,
-           is_cancelled ? "its sender wants no more of it" : lh_status_text(status));
+    unsigned long long left_out;
+    if (lh_log_limit_take(step->tools->dropped_lines, lh_clock_us(), &left_out))
+        lh_log(LH_LOG_INFO, "server", "step %s step=%llu epoch=%u reason=\"%s\" left_out=%llu",
+               is_cancelled ? "cancelled" : "lost", (unsigned long long)step->number, step->epoch,
+               is_cancelled ? "its sender wants no more of it" : lh_status_text(status), left_out);
     drop(step, is_cancelled ? LH_SERVED_CANCELLED : LH_SERVED_LOST);
 }
 
 static void answer_failure(lh_served_step *step, int http_status, const char *worker,
                            lh_status status, const char *message) {
-    lh_log(strcmp(worker, step->tools->worker) == 0 ? LH_LOG_WARN : LH_LOG_INFO, "server",
-           "step failed step=%llu epoch=%u at=%s status=%s reason=\"%s\"",
-           (unsigned long long)step->number, step->epoch, worker[0] != '\0' ? worker : "gateway",
-           lh_status_name(status), message);
+    unsigned long long left_out;
+    if (lh_log_limit_take(step->tools->failed_lines, lh_clock_us(), &left_out))
+        lh_log(strcmp(worker, step->tools->worker) == 0 ? LH_LOG_WARN : LH_LOG_INFO, "server",
+               "step failed step=%llu epoch=%u at=%s status=%s reason=\"%s\" left_out=%llu",
+               (unsigned long long)step->number, step->epoch,
+               worker[0] != '\0' ? worker : "gateway", lh_status_name(status), message, left_out);
     drop(step, LH_SERVED_LOST);
     if (!step->upstream)
         return;

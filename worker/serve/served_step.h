@@ -14,6 +14,7 @@
  * Thread: the loop's. */
 #pragma once
 
+#include "common/base/log_limit.h"
 #include "worker/compute/pipeline/pipeline.h"
 #include "worker/serve/chain_place.h"
 #include "worker/serve/next_hop.h"
@@ -32,6 +33,8 @@ typedef struct lh_served_step_tools {
     lh_stage_meter *meter;
     uint32_t *begun; /* steps that hold a place: their manifests are here */
     lh_step_totals *totals;
+    /* of the log: a client may hang up, and the worker before send what fails, without end */
+    lh_log_limit *dropped_lines, *failed_lines;
 } lh_served_step_tools;
 
 typedef enum lh_served_outcome {

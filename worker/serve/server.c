@@ -520,8 +520,11 @@ static lh_status start_pipeline(lh_server *server, const lh_server_options *opti
                                                .on_removed = on_removed},
                                     .context = server};
     lh_status status = lh_pipeline_create(&pipeline, &server->pipeline, error);
-    const lh_served_step_tools tools = {
-        server->name, server->pipeline, &server->hop, &server->place, &server->meter, NULL, NULL};
+    const lh_served_step_tools tools = {.worker = server->name,
+                                        .pipeline = server->pipeline,
+                                        .hop = &server->hop,
+                                        .place = &server->place,
+                                        .meter = &server->meter};
     lh_step_table_init(&server->table, server->loop, &tools, on_step_failed, tell_if_idle, server);
     const lh_stream_quota_limits trial_limits = lh_trial_limits();
     lh_stream_quota_init(&server->trials, server->loop, "trials of hops", &trial_limits);

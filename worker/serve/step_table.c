@@ -313,6 +313,8 @@ void lh_step_table_init(lh_step_table *table, uv_loop_t *loop, const lh_served_s
                                                   .has_turnover = true};
     table->tools.begun = &table->begun;
     table->tools.totals = &table->totals;
+    table->tools.dropped_lines = &table->dropped_lines;
+    table->tools.failed_lines = &table->failed_lines;
     TAILQ_INIT(&table->steps);
     lh_shard_requests_init(&table->shards);
     lh_stream_quota_init(&table->bodies, loop, "bodies of steps", &bodies);

@@ -22,13 +22,14 @@ typedef struct lh_step_table {
      * of. */
     uint64_t done, failed, cancelled;
     lh_step_totals totals;
+    lh_log_limit dropped_lines, failed_lines;
     /* One more has failed; a step has left the table. They may not close the table's owner. */
     void (*on_failed)(void *context), (*on_left)(void *context);
     void *context;
 } lh_step_table;
 
-/* Empty. What the tools point to outlives the table, which stays where it is; tools->begun and
- * tools->totals are the table's to set. */
+/* Empty. What the tools point to outlives the table, which stays where it is; tools->begun and all
+ * behind it are the table's to set. */
 void lh_step_table_init(lh_step_table *table, uv_loop_t *loop, const lh_served_step_tools *tools,
                         void (*on_failed)(void *context), void (*on_left)(void *context),
                         void *context);

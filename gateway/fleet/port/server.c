@@ -3,6 +3,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
+#include "common/base/log_limit.h"
 #include "common/http2/probe.h"
 #include "common/protocol/control_seal.h"
 #include "common/protocol/trial/trial_request.h"
@@ -21,6 +22,7 @@ struct lh_fleet_server {
     lh_stream_quota reports, results, trials;
     lh_member_routes *members; /* NULL: there is no TLS */
     lh_name_claims names;
+    lh_log_limit refusal_lines; /* a member, or in the clear anybody, may send any report */
     lh_fleet_server_owner owner;
     lh_fleet_model model;
     char weights_path[96], tensors_path[96], blocks_path[96], pieces_path[96];
@@ -72,6 +74,14 @@ static bool may_speak_for(const lh_tls_identity *identity, const lh_worker_repor
                                              strcmp(identity->site, report->site) == 0);
 }
 
+static void log_refusal(lh_fleet_server *server, const put_request *put, const char *why) {
+    unsigned long long left_out;
+    if (lh_log_limit_take(&server->refusal_lines, lh_clock_us(), &left_out))
+        lh_log(LH_LOG_WARN, "fleet",
+               "a report is refused peer=%s worker=%s error=\"%s\" left_out=%llu", put->peer,
+               put->name, why, left_out);
+}
+
 /* Said on both sides. */
 static void refuse_name(const put_request *put, const lh_worker_report *report) {
     char identity[LH_TLS_IDENTITY_TEXT_BYTES], text[LH_TLS_IDENTITY_TEXT_BYTES + 256];
@@ -79,8 +89,7 @@ static void refuse_name(const put_request *put, const lh_worker_report *report) 
     snprintf(text, sizeof text,
              "the certificate is that of %s, the report that of worker %s of site %s", identity,
              report->name, report->site);
-    lh_log(LH_LOG_WARN, "fleet", "a report is refused peer=%s worker=%s error=\"%s\"", put->peer,
-           put->name, text);
+    log_refusal(put->server, put, text);
     respond_problem(put->stream, 403, text);
 }
 
@@ -103,8 +112,7 @@ static void take_checked_report(put_request *put, const lh_worker_report *report
     lh_status status =
         lh_name_claims_check(&server->names, &claim, lh_clock_us(), &is_news, &error);
     if (status == LH_ERR_EXISTS && is_news)
-        lh_log(LH_LOG_WARN, "fleet", "a report is refused peer=%s worker=%s error=\"%s\"",
-               put->peer, put->name, error.message);
+        log_refusal(server, put, error.message);
     if (status == LH_OK && server->members)
         lh_member_routes_note_report(server->members, report);
     if (status == LH_OK)
@@ -136,8 +144,7 @@ static void take_report(put_request *put) {
     if (status == LH_OK)
         status = lh_control_json_parse_report(put->name, put->body, length, &report, &error);
     if (status != LH_OK) {
-        lh_log(LH_LOG_WARN, "fleet", "a report is refused peer=%s worker=%s error=\"%s\"",
-               put->peer, put->name, error.message);
+        log_refusal(put->server, put, error.message);
         respond_problem(put->stream, status == LH_ERR_NO_MEMORY ? 500 : 400, error.message);
         return;
     }

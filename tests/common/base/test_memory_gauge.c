@@ -25,11 +25,12 @@ static void put(const char *name, const char *text) {
 
 static int set_up(void **state) {
     (void)state;
-    char command[128];
+    char command[256];
     strcpy(folder, "/tmp/longhaul-memory-XXXXXX");
     assert_non_null(mkdtemp(folder));
     snprintf(groups, sizeof groups, "%s/cgroup", folder);
-    snprintf(command, sizeof command, "mkdir -p %s/self %s/cgroup/home.slice/worker", folder,
+    snprintf(command, sizeof command,
+             "mkdir -p %s/self %s/cgroup/home.slice/worker %s/cgroup/memory/box", folder, folder,
              folder);
     assert_int_equal(system(command), 0);
     put("meminfo", "MemTotal:       16384 kB\nMemFree: 1 kB\nMemAvailable:    8192 kB\n");
@@ -98,6 +99,33 @@ static void a_group_that_is_not_there_leaves_those_above(void **state) {
     lh_memory_gauge_close(gauge);
 }
 
+static void groups_of_version_1_count(void **state) {
+    (void)state;
+    put("self/cgroup", "5:cpu,cpuacct:/other\n4:pids,memory:/box\n3:memory_other:/home.slice\n");
+    put("cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+    put("cgroup/memory/memory.usage_in_bytes", "12000000\n");
+    put("cgroup/memory/box/memory.limit_in_bytes", "1000000\n");
+    put("cgroup/memory/box/memory.usage_in_bytes", "900000\n");
+    put("cgroup/memory/box/memory.stat",
+        "inactive_file 1\nactive_file 1\ntotal_inactive_file 300000\ntotal_active_file 200000\n");
+    lh_memory_gauge *gauge = lh_memory_gauge_open(folder, groups);
+    assert_memory(gauge, 1000000, 600000);
+    lh_memory_gauge_close(gauge);
+}
+
+/* systemd's hybrid: version 2 has the processes, version 1 the memory. */
+static void both_versions_count_where_both_are_there(void **state) {
+    (void)state;
+    put("self/cgroup", "4:memory:/box\n0::/home.slice\n");
+    put("cgroup/memory/box/memory.limit_in_bytes", "1000000\n");
+    put("cgroup/memory/box/memory.usage_in_bytes", "400000\n");
+    put("cgroup/home.slice/memory.max", "2000000\n");
+    put("cgroup/home.slice/memory.current", "1900000\n");
+    lh_memory_gauge *gauge = lh_memory_gauge_open(folder, groups);
+    assert_memory(gauge, 1000000, 100000);
+    lh_memory_gauge_close(gauge);
+}
+
 static void nothing_is_known_of_nothing(void **state) {
     (void)state;
     lh_memory_gauge *gauge = lh_memory_gauge_open("/nowhere", "/nowhere");
@@ -116,6 +144,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         ROW(a_machine_without_limits),         ROW(the_narrowest_group_counts),
         ROW(files_that_were_read_are_no_loss), ROW(a_group_that_is_not_there_leaves_those_above),
+        ROW(groups_of_version_1_count),        ROW(both_versions_count_where_both_are_there),
         ROW(nothing_is_known_of_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,6 +11,7 @@
 #include "tests/common/support/child.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <pthread.h>
 #include <signal.h>
@@ -213,6 +214,87 @@ static void memory_is_data_or_code(void **state) {
     assert_int_equal(child_outcome(filtered, &compiler), 0);
 }
 
+/* As a library is loaded, or a file that was written before. */
+static int map_file_as_code(void) {
+    int file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    void *memory = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, file, 0);
+    return memory == MAP_FAILED ? errno : 0;
+}
+
+static int map_file_as_data(void) {
+    int file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    void *memory = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, file, 0);
+    return memory == MAP_FAILED ? errno : error_of(mprotect(memory, 4096, PROT_READ | PROT_EXEC));
+}
+
+static void no_file_becomes_code(void **state) {
+    (void)state;
+    const bool makes_code[] = {false, true};
+    for (size_t i = 0; i < 2; i++) {
+        attempt as_code = {.rules = {.makes_code = makes_code[i]}, .act = map_file_as_code};
+        attempt as_data = {.rules = {.makes_code = makes_code[i]}, .act = map_file_as_data};
+        assert_int_equal(child_outcome(filtered, &as_code), ENOSYS);
+        assert_int_equal(child_outcome(filtered, &as_data), ENOSYS);
+    }
+}
+
+/* ---- Files that give others their owner's rights ---- */
+
+static int new_file(void) {
+    char path[] = "/tmp/longhaul-filter-XXXXXX";
+    int file = mkstemp(path);
+    unlink(path);
+    return file;
+}
+
+static int become_program_of_its_owner(void) {
+    return error_of(fchmod(new_file(), 04755));
+}
+
+static int become_program_of_its_group(void) {
+    return error_of(fchmod(new_file(), 02755));
+}
+
+static int become_readable(void) {
+    return error_of(fchmod(new_file(), 0644));
+}
+
+static int create_error(int flags, mode_t mode) {
+    const char path[] = "/tmp/longhaul-filter-created";
+    int error = error_of(open(path, flags | O_CLOEXEC, mode));
+    unlink(path);
+    return error;
+}
+
+static int create_program_of_its_owner(void) {
+    return create_error(O_WRONLY | O_CREAT | O_EXCL, 04755);
+}
+
+static int create_unnamed_program_of_its_owner(void) {
+    return error_of(open("/tmp", O_WRONLY | O_TMPFILE | O_CLOEXEC, 04755));
+}
+
+static int create_file(void) {
+    return create_error(O_WRONLY | O_CREAT | O_EXCL, 0600);
+}
+
+/* What lies behind the flags is no mode where nothing is created. */
+static int open_with_any_mode(void) {
+    return error_of(syscall(SYS_openat, AT_FDCWD, "/dev/null", O_RDONLY | O_CLOEXEC, 07777));
+}
+
+static void no_file_gives_its_owners_rights_to_others(void **state) {
+    (void)state;
+    int (*const refused[])(void) = {become_program_of_its_owner, become_program_of_its_group,
+                                    create_program_of_its_owner,
+                                    create_unnamed_program_of_its_owner};
+    int (*const allowed[])(void) = {become_readable, create_file, open_with_any_mode};
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
+        assert_int_equal(outcome(refused[i]), ENOSYS);
+    for (size_t i = 0; i < sizeof allowed / sizeof allowed[0]; i++)
+        assert_int_equal(outcome(allowed[i]), 0);
+}
+
 /* ---- What they do ---- */
 
 static void *answer(void *context) {
@@ -278,6 +360,8 @@ int main(void) {
         cmocka_unit_test(the_whole_process_ends_whichever_thread_did_it),
         cmocka_unit_test(what_the_programs_do_not_do_is_not_there),
         cmocka_unit_test(memory_is_data_or_code),
+        cmocka_unit_test(no_file_becomes_code),
+        cmocka_unit_test(no_file_gives_its_owners_rights_to_others),
         cmocka_unit_test(what_they_do_works),
         cmocka_unit_test(who_fails_an_assertion_ends_by_it),
     };
