@@ -232,12 +232,13 @@ class OwnFleet:
         self.model = need_model()
         self.flags = flags
         self.environment = ["env", *environment] if environment else []
+        self.prefix = []  # of the gateway alone
         self.port, self.api_port = free_port(), free_port()
         self.gateway = None
         self.start()
 
     def start(self):
-        self.gateway = Program("gateway", [*self.environment, self.program, "--model", self.model, "--listen", f"{LOOPBACK}:{self.api_port}", "--fleet-listen",
+        self.gateway = Program("gateway", [*self.prefix, *self.environment, self.program, "--model", self.model, "--listen", f"{LOOPBACK}:{self.api_port}", "--fleet-listen",
                                            f"{LOOPBACK}:{self.port}", "--state-dir", self.state, *self.flags], self.folder)
         before = len(self.gateway.log_text())
         wait_until(lambda: not self.gateway.is_running() or "fleet_port=" in self.gateway.log_text()[before:], "the gateway listens")
