@@ -60,8 +60,8 @@ bool lh_certificate_authority_has_issued(const lh_certificate_authority *authori
 
 /* Appends the certificate as PEM. It is good for client and server and for no CA. serial: "", and
  * it gets a new one; or that of a certificate that the authority has issued for the same key and
- * the same times, which is issued once more. LH_ERR_INVALID: the authority has no key, or the serial is
- * none; LH_ERR_NO_MEMORY. */
+ * the same times, which is issued once more. LH_ERR_INVALID: the authority has no key, or the
+ * serial is none; LH_ERR_NO_MEMORY. */
 lh_status lh_certificate_authority_issue(const lh_certificate_authority *authority,
                                          struct evp_pkey_st *key, const lh_certificate_terms *terms,
                                          char serial[LH_SERIAL_BYTES], lh_text_buffer *pem,

@@ -40,6 +40,10 @@ bool lh_invitation_admits(const lh_invitation *invitation,
     if (now_s >= invitation->expires_s)
         return refuse(refusal, LH_JOIN_TOKEN_EXPIRED,
                       "the token's time is over: ask for another one (longhaul-gateway token)");
+    if (invitation->made_s > now_s + LH_INVITATION_EARLY_S)
+        return refuse(refusal, LH_JOIN_TOKEN_EXPIRED,
+                      "the token was made while the gateway's clock was ahead: ask for another one "
+                      "(longhaul-gateway token)");
     if (invitation->use_count >= invitation->uses_max &&
         !lh_invitation_find_use(invitation, key_sha256))
         return refuse(refusal, LH_JOIN_TOKEN_USED,

@@ -12,6 +12,9 @@
 #include "common/protocol/join/join_messages.h"
 
 #define LH_INVITATION_USES_MAX 1000u
+/* A token that was made so much later than now was made by a clock that was ahead. It is refused,
+ * since otherwise it would be good for longer than its maker has said. */
+#define LH_INVITATION_EARLY_S 1800
 
 /* One machine that joined. */
 typedef struct lh_invitation_use {

@@ -223,27 +223,29 @@ class Machine:
 
 
 class OwnFleet:
-    """A gateway with a CA of its own, and the commands beside it."""
+    """A gateway with a CA of its own, and the commands beside it. environment: words for env(1) of all of them."""
 
-    def __init__(self, folder, flags=()):
+    def __init__(self, folder, flags=(), environment=()):
         self.folder = pathlib.Path(folder)
         self.state = self.folder / "state"
         self.program = need_file(build_folder() / "longhaul-gateway", "longhaul-gateway is not built")
         self.model = need_model()
         self.flags = flags
+        self.environment = ["env", *environment] if environment else []
+        self.prefix = []  # of the gateway alone
         self.port, self.api_port = free_port(), free_port()
         self.gateway = None
         self.start()
 
     def start(self):
-        self.gateway = Program("gateway", [self.program, "--model", self.model, "--listen", f"{LOOPBACK}:{self.api_port}", "--fleet-listen",
+        self.gateway = Program("gateway", [*self.prefix, *self.environment, self.program, "--model", self.model, "--listen", f"{LOOPBACK}:{self.api_port}", "--fleet-listen",
                                            f"{LOOPBACK}:{self.port}", "--state-dir", self.state, *self.flags], self.folder)
         before = len(self.gateway.log_text())
         wait_until(lambda: not self.gateway.is_running() or "fleet_port=" in self.gateway.log_text()[before:], "the gateway listens")
         assert self.gateway.is_running(), self.gateway.log_text()
 
     def command(self, *words):
-        return subprocess.run([self.program, *words, "--state-dir", self.state], capture_output=True, text=True, timeout=PATIENCE_S)
+        return subprocess.run([*self.environment, self.program, *words, "--state-dir", self.state], capture_output=True, text=True, timeout=PATIENCE_S)
 
     def run(self, *words):
         done = self.command(*words)

@@ -17,25 +17,12 @@ import urllib.request
 
 from joining import JOIN_ALPN, LOOPBACK, OwnFleet
 from programs import PATIENCE_S, Program, build_folder, free_port, is_sanitized, run_tests, slowness, wait_until
+from shifted_clock import DAY_S, ShiftedClock
 from stream import Stream
 
 PROMPT = "A line that joins three machines"
-DAY_S = 86400
 # What a client sends until its request begins is some 500 bytes, its request as much again and more.
 HANDSHAKE_BYTES = 900
-SHIFTED_CLOCK = """
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <stdlib.h>
-#include <time.h>
-time_t time(time_t *out) {
-    time_t (*real)(time_t *) = dlsym(RTLD_NEXT, "time");
-    time_t now = real(NULL) + atol(getenv("CLOCK_SHIFT"));
-    if (out)
-        *out = now;
-    return now;
-}
-"""
 
 
 def at(log_line):
@@ -56,10 +43,10 @@ class Worker:
         return ["env", f"HOME={self.home}", "XDG_CACHE_HOME=", *environment, build_folder() / "longhaul-worker", *words, "--state-dir", self.state,
                 "--listen-tls", f"{LOOPBACK}:0", "--threads", "1"]
 
-    def start(self, *words):
+    def start(self, *words, environment=()):
         """With the words of a token's line, or none."""
         self.seen = len(self.log())
-        self.program = Program(self.name, self.command(words), self.home)
+        self.program = Program(self.name, self.command(words, environment), self.home)
         self.test.addCleanup(self.end)
         return self
 
@@ -102,8 +89,8 @@ class Joined(unittest.TestCase):
         self.addCleanup(temporary.cleanup)
         self.folder = pathlib.Path(temporary.name)
 
-    def start_fleet(self, *flags):
-        self.fleet = OwnFleet(self.folder, flags)
+    def start_fleet(self, *flags, environment=()):
+        self.fleet = OwnFleet(self.folder, flags, environment)
         self.addCleanup(self.fleet.stop)
         return self.fleet
 
@@ -420,19 +407,44 @@ class Wrong(Joined):
         worker.start(*self.line(), "--name", "office-1", "--advertise-tls", f"{LOOPBACK}:{free_port()}").is_registered()
         self.assertRegex(worker.log(), r"the gateway does not reach this worker.*--advertise-tls.*refused")
 
-    @unittest.skipIf(is_sanitized(), "a library before the sanitizer's")
-    def test_clocks_that_are_a_day_off(self):
-        source, library = self.folder / "clock.c", self.folder / "clock.so"
-        source.write_text(SHIFTED_CLOCK)
-        if not shutil.which("cc"):
-            self.skipTest("no compiler")
-        subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
+
+@unittest.skipIf(is_sanitized(), "a library before the sanitizer's")
+class Clocks(Joined):
+    def test_a_worker_whose_clock_is_off(self):
+        self.start_fleet()
+        clock = ShiftedClock(self.folder)
         worker, words = self.worker("office-1"), self.line("--name", "office-1")
         for shift_s, wanted in ((-DAY_S, "set the clock that is wrong"), (DAY_S, "set the one that is wrong")):
-            self.assertIn(wanted, worker.fails(*words, environment=[f"LD_PRELOAD={library}", f"CLOCK_SHIFT={shift_s}"]))
+            clock.set(shift_s)
+            self.assertIn(wanted, worker.fails(*words, environment=clock.environment))
         worker.start(*words).is_registered().end()
-        for shift_s, wanted in ((-DAY_S, "set the clock"), (31 * DAY_S, "join again")):
-            self.assertIn(wanted, worker.fails(environment=[f"LD_PRELOAD={library}", f"CLOCK_SHIFT={shift_s}"]))
+        clock.set(31 * DAY_S)
+        self.assertIn("join again", worker.fails(environment=clock.environment))
+        clock.set(-DAY_S)
+        worker.start(environment=clock.environment).says("one of the clocks is wrong").says("certificate is not yet valid").end()
+        worker.start().is_registered()
+
+    def test_clocks_that_were_ahead_for_a_while(self):
+        """40 days, of the gateway and its workers, while one of them joins."""
+        clock = ShiftedClock(self.folder)
+        fleet = self.start_fleet("--workers", "1", "--renew-ms", "100", environment=clock.environment)
+        before = self.worker("before").start(*self.line("--name", "before"), environment=clock.environment).is_registered()
+        self.wait_ready()
+        text = self.answer().text
+        clock.set(40 * DAY_S)
+        wait_until(lambda: "the clock was set" in fleet.gateway.log_text(), "the gateway sees it")
+        meanwhile = self.worker("meanwhile").start(*self.line("--name", "meanwhile"), environment=clock.environment).is_registered()
+        early = (meanwhile.state / "current" / "certificate.pem").read_text()
+        clock.set(0)
+        wait_until(lambda: "was issued by a clock that was ahead" in fleet.gateway.log_text(), "the gateway has another certificate")
+        wait_until(lambda: (meanwhile.state / "current" / "certificate.pem").read_text() != early, "so has the worker")
+        self.assertEqual(self.answer().text, text)
+        self.assertNotIn("worker is gone", fleet.gateway.log_text())
+        for worker in (before, meanwhile):
+            worker.end()
+            worker.start(environment=clock.environment).is_registered()
+        self.wait_ready()
+        self.assertEqual(self.answer().text, text)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@
 #include <time.h>
 
 enum {
-    LOOK_S = 60,
+    LOOK_S = 10,
     PAUSE_S_MAX = 3600,
     /* so that a fleet that hears of a new CA does not ask in one moment */
     SPREAD_S = 10,

@@ -8,7 +8,7 @@
  * it was issued.
  *
  * What it gets is stored as a whole set and then read by all connections that are opened from then
- * on; those that are open live on. The clock is looked at once a minute, so that a machine that
+ * on; those that are open live on. The clock is looked at every ten seconds, so that a machine that
  * slept, or whose clock was set, is not late for longer.
  *
  * Thread: the loop's; asking waits on libuv's pool. */

@@ -54,8 +54,9 @@ typedef struct application {
     lh_enrolment *enrolment;
     lh_tls_identity identity; /* of a renewal */
     char observed[LH_ADDRESS_TEXT_BYTES];
-    uint64_t address; /* lh_address_key of that */
-    bool is_renewal, is_where_it_serves, is_working;
+    uint64_t address;    /* lh_address_key of that */
+    lh_name_place place; /* where the worker serves, of a renewal */
+    bool is_renewal, is_working;
     lh_join_request request;
     lh_join_renewal renewal;
     uv_work_t work;
@@ -95,6 +96,16 @@ static void log_outcome(application *a) {
         lh_log(LH_LOG_WARN, "fleet",
                "a worker is given no certificate by=%s peer=%s reason=%s left_out=%llu", kind,
                a->observed, lh_join_refusal_name(a->refusal.code), left_out);
+}
+
+/* A worker that has moved looks the same for as long as it reports from where it was. */
+static void warn_of_copy(const application *a) {
+    if (a->is_granted && a->is_renewal && a->place == LH_NAME_ELSEWHERE)
+        lh_log(LH_LOG_WARN, "fleet",
+               "a worker's certificate was renewed from another address than that at which it "
+               "serves: if that was not its machine its key was copied, so revoke it and let it "
+               "join again worker=%s peer=%s",
+               a->grant.name, a->observed);
 }
 
 /* The stream may have closed by now. */
@@ -141,7 +152,7 @@ static void on_work(uv_work_t *work) {
                                        .site = a->identity.site,
                                        .serial = a->identity.serial,
                                        .observed = a->observed,
-                                       .is_where_it_serves = a->is_where_it_serves};
+                                       .is_where_it_serves = a->place == LH_NAME_HERE};
     if (a->is_renewal)
         a->is_granted = lh_certificate_grant_renewal(lh_membership_issuer(membership), &member,
                                                      &a->renewal, now_s, &a->grant, &a->refusal);
@@ -159,6 +170,7 @@ static void on_worked(uv_work_t *work, int status) {
     enrolment->making = NULL;
     make_next(enrolment);
     log_outcome(a);
+    warn_of_copy(a);
     if (!a->is_granted && a->refusal.code == LH_JOIN_TOKEN_UNKNOWN)
         lh_attempt_limit_note(&enrolment->attempts, a->address, lh_clock_us());
     if (!a->is_granted || enrolment->is_closing) {
@@ -259,7 +271,7 @@ static uint64_t observe(const char *peer, char observed[LH_ADDRESS_TEXT_BYTES]) 
     return lh_address_is_literal(&seen, &value) ? lh_address_key((struct sockaddr *)&value) : 0;
 }
 
-static void begin(lh_enrolment *enrolment, bool is_renewal, bool is_where_it_serves,
+static void begin(lh_enrolment *enrolment, bool is_renewal, lh_name_place place,
                   lh_h2_stream *stream, const lh_h2_request *request,
                   const lh_h2_stream_events **events, void **context) {
     lh_stream_quota *quota = is_renewal ? &enrolment->renewals : &enrolment->joinings;
@@ -270,7 +282,7 @@ static void begin(lh_enrolment *enrolment, bool is_renewal, bool is_where_it_ser
     }
     a->enrolment = enrolment;
     a->is_renewal = is_renewal;
-    a->is_where_it_serves = is_where_it_serves;
+    a->place = place;
     a->identity = *request->peer_identity;
     a->body.on_whole = on_whole;
     a->body.on_too_long = on_too_long;
@@ -294,13 +306,13 @@ void lh_enrolment_take_request(void *context, lh_h2_stream *stream, const lh_h2_
     else if (lh_stream_quota_is_full(&enrolment->joinings, request))
         respond_busy(stream, "too many workers are joining at once: try again in a second");
     else
-        begin(enrolment, false, false, stream, request, events, stream_context);
+        begin(enrolment, false, LH_NAME_NOWHERE, stream, request, events, stream_context);
 }
 
-void lh_enrolment_take_renewal(lh_enrolment *enrolment, bool is_where_it_serves,
-                               lh_h2_stream *stream, const lh_h2_request *request,
-                               const lh_h2_stream_events **events, void **context) {
-    begin(enrolment, true, is_where_it_serves, stream, request, events, context);
+void lh_enrolment_take_renewal(lh_enrolment *enrolment, lh_name_place place, lh_h2_stream *stream,
+                               const lh_h2_request *request, const lh_h2_stream_events **events,
+                               void **context) {
+    begin(enrolment, true, place, stream, request, events, context);
 }
 
 /* ---- Life ---- */

@@ -11,6 +11,7 @@
 
 #include "common/http2/stream_quota.h"
 #include "gateway/fleet/port/membership_watch.h"
+#include "gateway/fleet/port/name_claims.h"
 
 typedef struct lh_enrolment lh_enrolment;
 
@@ -26,8 +27,8 @@ void lh_enrolment_close(lh_enrolment *enrolment, void (*on_closed)(void *), void
  * context. */
 void lh_enrolment_take_request(void *enrolment, lh_h2_stream *stream, const lh_h2_request *request,
                                const lh_h2_stream_events **events, void **context);
-/* The request is the worker's of that name, by its certificate;
- * is_where_it_serves: it comes from where that worker serves. */
-void lh_enrolment_take_renewal(lh_enrolment *enrolment, bool is_where_it_serves,
-                               lh_h2_stream *stream, const lh_h2_request *request,
-                               const lh_h2_stream_events **events, void **context);
+/* The request is the worker's of that name, by its certificate. place:
+ * where that worker serves, seen from there. */
+void lh_enrolment_take_renewal(lh_enrolment *enrolment, lh_name_place place, lh_h2_stream *stream,
+                               const lh_h2_request *request, const lh_h2_stream_events **events,
+                               void **context);

@@ -43,8 +43,9 @@ static member_route parse_path(const char *path, char name[LH_NAME_BYTES]) {
                                               : NO_ROUTE;
 }
 
-static bool serves_from(const lh_member_routes *routes, const char *name, const char *peer) {
-    return routes->names && lh_name_claims_is_at(routes->names, name, peer, lh_clock_us());
+static lh_name_place place_of(const lh_member_routes *routes, const char *name, const char *peer) {
+    return routes->names ? lh_name_claims_place(routes->names, name, peer, lh_clock_us())
+                         : LH_NAME_NOWHERE;
 }
 
 static void take_worker_request(lh_member_routes *routes, member_route route, const char *name,
@@ -58,8 +59,8 @@ static void take_worker_request(lh_member_routes *routes, member_route route, co
         lh_reach_tests_take(&routes->reach, lh_member_routes_members(routes), stream, request,
                             events, context);
     else if (routes->enrolment)
-        lh_enrolment_take_renewal(routes->enrolment, serves_from(routes, name, request->peer),
-                                  stream, request, events, context);
+        lh_enrolment_take_renewal(routes->enrolment, place_of(routes, name, request->peer), stream,
+                                  request, events, context);
     else
         lh_h2_stream_respond(stream, 404,
                              "this gateway has no CA of its own: certificates come "

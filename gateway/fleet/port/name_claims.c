@@ -94,11 +94,12 @@ lh_status lh_name_claims_check(lh_name_claims *claims, const lh_name_claim *clai
     return refuse(held, claim, is_news, error);
 }
 
-bool lh_name_claims_is_at(const lh_name_claims *claims, const char *name, const char *peer,
-                          int64_t now_us) {
+lh_name_place lh_name_claims_place(const lh_name_claims *claims, const char *name, const char *peer,
+                                   int64_t now_us) {
     uint32_t i = index_of(claims, name);
-    return i < claims->count && claims->held[i].lease_until_us > now_us &&
-           is_host_of(&claims->held[i].claim, peer);
+    if (i == claims->count || claims->held[i].lease_until_us <= now_us)
+        return LH_NAME_NOWHERE;
+    return is_host_of(&claims->held[i].claim, peer) ? LH_NAME_HERE : LH_NAME_ELSEWHERE;
 }
 
 void lh_name_claims_hold(lh_name_claims *claims, const lh_name_claim *claim, int64_t renew_us,

@@ -52,9 +52,12 @@ typedef struct lh_name_claims {
  * there is no place left. */
 lh_status lh_name_claims_check(lh_name_claims *claims, const lh_name_claim *claim, int64_t now_us,
                                bool *is_news, lh_error *error);
-/* Whether a process reports under that name from the host of this peer ("127.0.0.1:4711"). */
-bool lh_name_claims_is_at(const lh_name_claims *claims, const char *name, const char *peer,
-                          int64_t now_us);
+/* Where the process is that has the name, as somebody with the worker's certificate sees it. */
+typedef enum lh_name_place { LH_NAME_NOWHERE, LH_NAME_HERE, LH_NAME_ELSEWHERE } lh_name_place;
+
+/* HERE: it reports from the host of this peer ("127.0.0.1:4711"); NOWHERE: none reports. */
+lh_name_place lh_name_claims_place(const lh_name_claims *claims, const char *name, const char *peer,
+                                   int64_t now_us);
 /* It has reported, and was told to do so again after renew_us, within lease_us. Only after a
  * _check of the same time. */
 void lh_name_claims_hold(lh_name_claims *claims, const lh_name_claim *claim, int64_t renew_us,

@@ -168,6 +168,20 @@ static void a_token_ends_at_its_time(void **state) {
     free(csr);
 }
 
+/* A clock that was ahead when it was made would make it good for longer than was said. */
+static void a_token_of_the_future_is_none(void **state) {
+    bench *b = *state;
+    lh_join_token token = invite(b, "", 1, 60);
+    char *csr = make_new_request();
+    lh_join_request *request = request_with(&token, "one", csr);
+    request->time_s = NOW_S - 40 * DAY_S;
+    assert_false(join_at(b, request, NOW_S - 40 * DAY_S));
+    assert_int_equal(b->refusal.code, LH_JOIN_TOKEN_EXPIRED);
+    request->time_s = NOW_S - 60;
+    assert_true(join_at(b, request, NOW_S - 60));
+    free(csr);
+}
+
 /* The state of a token is told to those alone who have its secret. */
 static void another_secret_or_id_is_unknown(void **state) {
     bench *b = *state;
@@ -931,6 +945,7 @@ int main(void) {
         TEST(a_token_is_used_as_often_as_it_says),
         TEST(the_same_key_again_is_the_same_joining),
         TEST(a_token_ends_at_its_time),
+        TEST(a_token_of_the_future_is_none),
         TEST(another_secret_or_id_is_unknown),
         TEST(a_token_of_another_fleet_is_unknown),
         TEST(a_revoked_token_is_refused),

@@ -44,12 +44,15 @@ static lh_status report(const lh_name_claim *claim, int64_t now_us) {
 static void where_a_name_serves_is_known_for_its_lease(void **state) {
     (void)state;
     const lh_name_claim first = claim_of("attic", 0x11, "10.0.0.1:5000");
-    assert_false(lh_name_claims_is_at(&claims, "attic", "10.0.0.1:4711", 0));
+    assert_int_equal(lh_name_claims_place(&claims, "attic", "10.0.0.1:4711", 0), LH_NAME_NOWHERE);
     assert_int_equal(report(&first, 0), LH_OK);
-    assert_true(lh_name_claims_is_at(&claims, "attic", "10.0.0.1:4711", LEASE_US - 1));
-    assert_false(lh_name_claims_is_at(&claims, "attic", "10.0.0.1:4711", LEASE_US));
-    assert_false(lh_name_claims_is_at(&claims, "attic", "10.0.0.11:4711", 1));
-    assert_false(lh_name_claims_is_at(&claims, "cellar", "10.0.0.1:4711", 1));
+    assert_int_equal(lh_name_claims_place(&claims, "attic", "10.0.0.1:4711", LEASE_US - 1),
+                     LH_NAME_HERE);
+    assert_int_equal(lh_name_claims_place(&claims, "attic", "10.0.0.1:4711", LEASE_US),
+                     LH_NAME_NOWHERE);
+    assert_int_equal(lh_name_claims_place(&claims, "attic", "10.0.0.11:4711", 1),
+                     LH_NAME_ELSEWHERE);
+    assert_int_equal(lh_name_claims_place(&claims, "cellar", "10.0.0.1:4711", 1), LH_NAME_NOWHERE);
 }
 
 static void a_second_process_does_not_get_the_name(void **state) {
