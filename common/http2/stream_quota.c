@@ -102,13 +102,30 @@ static uint32_t count_of(const lh_stream_quota *quota, const char *peer) {
     return count;
 }
 
-/* The one that has stood still longest, the oldest of those; peer NULL: of all. */
+/* Places of the peer for the same sender. */
+static uint32_t count_of_sender(const lh_stream_place *of) {
+    uint32_t count = 0;
+    for (const lh_stream_place *place = of->quota->first; place; place = place->next)
+        count += !place->is_dropped && strcmp(place->peer, of->peer) == 0 &&
+                 strcmp(place->sender, of->sender) == 0;
+    return count;
+}
+
+/* Of one peer's: of the sender that has most. Else what has stood still for longer, or is older. */
+static bool goes_rather(const lh_stream_place *place, const lh_stream_place *other,
+                        bool is_of_one) {
+    const uint32_t places = is_of_one ? count_of_sender(place) : 0,
+                   others = is_of_one ? count_of_sender(other) : 0;
+    return places != others ? places > others : place->idle_ticks >= other->idle_ticks;
+}
+
+/* peer NULL: of all. */
 static bool drop_stillest(lh_stream_quota *quota, const char *peer) {
     lh_stream_place *stillest = NULL;
     for (lh_stream_place *place = quota->first; place; place = place->next)
         if (!place->is_dropped && place->patience == 1 &&
             (!peer || strcmp(place->peer, peer) == 0) &&
-            (!stillest || place->idle_ticks >= stillest->idle_ticks))
+            (!stillest || goes_rather(place, stillest, peer)))
             stillest = place;
     if (!stillest)
         return false;
@@ -155,9 +172,16 @@ static bool has_room(lh_stream_quota *quota, const char *peer, lh_h2_stream *str
 
 lh_status lh_stream_place_enter(lh_stream_place *place, lh_stream_quota *quota,
                                 lh_h2_stream *stream, const lh_h2_request *request) {
+    return lh_stream_place_enter_for(place, quota, stream, request, NULL);
+}
+
+lh_status lh_stream_place_enter_for(lh_stream_place *place, lh_stream_quota *quota,
+                                    lh_h2_stream *stream, const lh_h2_request *request,
+                                    const char *sender) {
     *place =
         (lh_stream_place){.quota = quota, .stream = stream, .patience = 1, .next = quota->first};
     name_peer(request, place->peer, sizeof place->peer);
+    snprintf(place->sender, sizeof place->sender, "%s", sender ? sender : "");
     if (!has_room(quota, place->peer, stream))
         return LH_ERR_LIMIT;
     if (place->next)

@@ -15,7 +15,8 @@ typedef struct lh_stream_quota_limits {
      * leave the peer in an order. */
     bool is_by_peer;
     /* A newcomer takes the place of the one that has stood still longest, of its peer or of all,
-     * instead of being refused. */
+     * instead of being refused; where its peer passes on what others send, of the one of these that
+     * has most. */
     bool has_turnover;
 } lh_stream_quota_limits;
 
@@ -45,6 +46,7 @@ typedef struct lh_stream_place {
     uint32_t idle_ticks, age_ticks;
     size_t held_bytes; /* its owner's count of what it keeps of it */
     char peer[64];
+    char sender[80]; /* for whom the peer passes it on, as it says; "": for itself */
 } lh_stream_place;
 
 /* `kind` outlives the quota, which stays where it is until it is closed. */
@@ -58,6 +60,12 @@ void lh_stream_quota_close(lh_stream_quota *quota, void (*on_closed)(void *), vo
  * its on_closed tells. */
 lh_status lh_stream_place_enter(lh_stream_place *place, lh_stream_quota *quota,
                                 lh_h2_stream *stream, const lh_h2_request *request);
+/* The same of a stream that the peer passes on: the peer has no more places for that, and shares
+ * them among those for whom it does so. sender is cut where it is too long; NULL: the peer itself.
+ */
+lh_status lh_stream_place_enter_for(lh_stream_place *place, lh_stream_quota *quota,
+                                    lh_h2_stream *stream, const lh_h2_request *request,
+                                    const char *sender);
 /* A byte has moved. */
 void lh_stream_place_move(lh_stream_place *place);
 /* What its owner keeps of all streams of its peer. */

@@ -9,6 +9,7 @@
 #include "gateway/fleet/failure_detector.h"
 #include "gateway/fleet/first_plan.h"
 #include "gateway/fleet/held_plan.h"
+#include "gateway/fleet/relay_breaks.h"
 #include "gateway/fleet/shortage.h"
 #include "gateway/fleet/team_avoidance.h"
 
@@ -45,6 +46,7 @@ struct lh_fleet {
     lh_failure_detector detector;
     lh_link_avoidance avoidance;
     lh_team_avoidance teams;
+    lh_relay_breaks relay_breaks;
     lh_handover handover;
     lh_live_planner planner;
     lh_epoch_counter epochs;
@@ -193,6 +195,25 @@ static bool take_over(lh_fleet *fleet, bool by_choice, int64_t now_us) {
     return true;
 }
 
+/* Which workers nobody reaches, since no relay does. One that is reached again, or for the first
+ * time, is as good as one that has come. */
+static void look_after_relays(lh_fleet *fleet, int64_t now_us) {
+    lh_relays *relays = fleet->options.origin.relays;
+    if (relays)
+        lh_relays_tick(relays, now_us);
+    for (uint32_t i = 0; i < lh_registry_count(fleet->registry); i++) {
+        const lh_worker *worker = lh_registry_at(fleet->registry, i);
+        const lh_worker_report *report = &worker->report;
+        bool is_cut_off = report->is_behind_relay && !lh_relays_find(relays, report);
+        if (worker->is_cut_off && !is_cut_off) {
+            fleet->changed_us = now_us;
+            if (fleet->chain.state == LH_CHAIN_NONE)
+                fleet->form_not_before_us = now_us;
+        }
+        lh_registry_cut_off(fleet->registry, report->name, is_cut_off);
+    }
+}
+
 /* A successor that is prepared, or what is left; a chain that cannot be planned is dropped. */
 static void replan(lh_fleet *fleet, int64_t now_us) {
     const lh_handover_view view = view_of(fleet);
@@ -203,6 +224,8 @@ static void replan(lh_fleet *fleet, int64_t now_us) {
         return;
     lh_passed_list_relent(&fleet->avoidance.passed); /* now whoever is there is needed */
     lh_passed_list_relent(&fleet->teams.passed);
+    lh_relays_relent(fleet->options.origin.relays);
+    look_after_relays(fleet, now_us);
     lh_team_avoidance_mark(&fleet->teams, fleet->registry, now_us);
     if (plan(fleet, now_us) ||
         (lh_registry_readmit(fleet->registry, now_us) && plan(fleet, now_us)))
@@ -246,6 +269,7 @@ void lh_fleet_fault(lh_fleet *fleet, uint32_t epoch, int64_t now_us, const char 
     lh_log(LH_LOG_WARN, "fleet", "chain is broken chain=%s epoch=%u reason=\"%s\"",
            fleet->chain.name, epoch, reason);
     snprintf(fleet->reason, sizeof fleet->reason, "%s", reason);
+    lh_relay_breaks_note(&fleet->relay_breaks, &fleet->chain, fleet->options.origin.relays, now_us);
     lh_failure_detector_note_broken(&fleet->detector, now_us);
     lh_failure_detector_probation(&fleet->detector, &fleet->chain, fleet->registry,
                                   fleet->options.origin.relays, now_us);
@@ -321,25 +345,6 @@ static void expire(lh_fleet *fleet, int64_t now_us) {
     while (lh_registry_expire(fleet->registry, now_us, &gone)) {
         fleet->changed_us = now_us;
         lh_arrival_log_gone(&fleet->arrivals, &gone, now_us);
-    }
-}
-
-/* Which workers nobody reaches, since no relay does. One that is reached again, or for the first
- * time, is as good as one that has come. */
-static void look_after_relays(lh_fleet *fleet, int64_t now_us) {
-    lh_relays *relays = fleet->options.origin.relays;
-    if (relays)
-        lh_relays_tick(relays, now_us);
-    for (uint32_t i = 0; i < lh_registry_count(fleet->registry); i++) {
-        const lh_worker *worker = lh_registry_at(fleet->registry, i);
-        const lh_worker_report *report = &worker->report;
-        bool is_cut_off = report->is_behind_relay && !lh_relays_find(relays, report);
-        if (worker->is_cut_off && !is_cut_off) {
-            fleet->changed_us = now_us;
-            if (fleet->chain.state == LH_CHAIN_NONE)
-                fleet->form_not_before_us = now_us;
-        }
-        lh_registry_cut_off(fleet->registry, report->name, is_cut_off);
     }
 }
 

@@ -2,6 +2,7 @@
 #include "gateway/fleet/relays.h"
 
 #include "common/base/log.h"
+#include "gateway/fleet/passed_list.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +26,7 @@ struct lh_relays {
     bool has_told;               /* that there are more */
     behind behind[LH_BEHIND_RELAYS_MAX];
     lh_relayed_worker listed[LH_RELAY_REACHES_MAX];
+    lh_passed_list passed; /* relays that chains do without */
 };
 
 lh_status lh_relays_create(int64_t lease_us, lh_relays **relays, lh_error *error) {
@@ -57,6 +59,7 @@ static const relay *find_relay(const lh_relays *relays, const char *name) {
 }
 
 static void remove_relay(lh_relays *relays, uint32_t at) {
+    lh_passed_list_forget(&relays->passed, relays->relays[at].report.name);
     relays->relay_count--;
     memmove(&relays->relays[at], &relays->relays[at + 1],
             (relays->relay_count - at) * sizeof relays->relays[0]);
@@ -146,6 +149,16 @@ void lh_relays_suspect(lh_relays *relays, const char *name, int64_t until_us) {
         relays->relays[at].until_us = until_us;
 }
 
+int64_t lh_relays_pass_over(lh_relays *relays, const char *name, const char *reason,
+                            int64_t now_us) {
+    return lh_passed_list_add(&relays->passed, name, reason, now_us);
+}
+
+void lh_relays_relent(lh_relays *relays) {
+    if (relays)
+        lh_passed_list_relent(&relays->passed);
+}
+
 int64_t lh_relays_renewed_us(const lh_relays *relays, const char *name) {
     const relay *found = relays ? find_relay(relays, name) : NULL;
     return found ? found->renewed_us : INT64_MAX;
@@ -160,15 +173,19 @@ static const lh_relay_reach *find_reach(const relay *by, const char *worker) {
     return NULL;
 }
 
-static bool reaches(const relay *by, const char *worker) {
+static const lh_passed_over *find_passed(const lh_relays *relays, const relay *looked) {
+    return lh_passed_list_find(&relays->passed, looked->report.name, relays->ticked_us);
+}
+
+static bool reaches(const lh_relays *relays, const relay *by, const char *worker) {
     const lh_relay_reach *reach = find_reach(by, worker);
-    return reach && reach->hop.connected;
+    return reach && reach->hop.connected && !find_passed(relays, by);
 }
 
 const lh_worker_report *lh_relays_find(const lh_relays *relays, const lh_worker_report *worker) {
     for (uint32_t i = 0; relays && i < relays->relay_count; i++) {
         const relay *looked = &relays->relays[i];
-        if (strcmp(looked->report.site, worker->site) == 0 && reaches(looked, worker->name))
+        if (strcmp(looked->report.site, worker->site) == 0 && reaches(relays, looked, worker->name))
             return &looked->report;
     }
     return NULL;
@@ -176,7 +193,7 @@ const lh_worker_report *lh_relays_find(const lh_relays *relays, const lh_worker_
 
 bool lh_relays_serves(const lh_relays *relays, const char *name, const char *worker) {
     const relay *found = relays ? find_relay(relays, name) : NULL;
-    return found && reaches(found, worker);
+    return found && reaches(relays, found, worker);
 }
 
 bool lh_relays_read_hop(const lh_relays *relays, const char *name, const char *worker,
@@ -196,7 +213,11 @@ void lh_relays_explain(const lh_relays *relays, const lh_worker_report *worker,
         const lh_relay_reach *reach = find_reach(looked, worker->name);
         if (strcmp(looked->report.site, worker->site) != 0)
             continue;
-        if (!reach && looked->report.reach_count == LH_RELAY_REACHES_MAX)
+        const lh_passed_over *passed = find_passed(relays, looked);
+        if (passed)
+            snprintf(text, LH_ERROR_MESSAGE_BYTES, "it is behind a relay, and %.200s",
+                     passed->reason);
+        else if (!reach && looked->report.reach_count == LH_RELAY_REACHES_MAX)
             snprintf(text, LH_ERROR_MESSAGE_BYTES,
                      "it is behind a relay, and relay %s has %u workers of its site already, which "
                      "is the most",

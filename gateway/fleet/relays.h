@@ -29,14 +29,20 @@ void lh_relays_tick(lh_relays *relays, int64_t now_us);
 /* Shortens a relay's lease, never lengthens it. Who is none is left alone. `relays` may be NULL.
  */
 void lh_relays_suspect(lh_relays *relays, const char *relay, int64_t until_us);
+/* Chains do without this relay for a while (passed_list.h), until it is gone, or _relent. Returns
+ * for how long. */
+int64_t lh_relays_pass_over(lh_relays *relays, const char *relay, const char *reason,
+                            int64_t now_us);
+/* No relay is passed over for now, since whoever is there is needed. `relays` may be NULL. */
+void lh_relays_relent(lh_relays *relays);
 /* When a relay last reported; INT64_MAX: there is none of that name. `relays` may be NULL. */
 int64_t lh_relays_renewed_us(const lh_relays *relays, const char *relay);
 
-/* The relay of the worker's site that reaches it, the first one by name; NULL: none does, or there
- * are no relays. Its report's names, site and addresses are valid, and live until the next call
- * that is not const. */
+/* The relay of the worker's site that reaches it, the first one by name that is not passed over;
+ * NULL: none does, or there are no relays. Its report's names, site and addresses are valid, and
+ * live until the next call that is not const. */
 const lh_worker_report *lh_relays_find(const lh_relays *relays, const lh_worker_report *worker);
-/* Whether this one still relays to that one. */
+/* Whether this one still relays to that one, and is not passed over. */
 bool lh_relays_serves(const lh_relays *relays, const char *relay, const char *worker);
 /* The leg from the relay to the worker, as the relay has measured it. False: unknown. */
 bool lh_relays_read_hop(const lh_relays *relays, const char *relay, const char *worker,

@@ -3,6 +3,7 @@ any division; a member that is killed in mid-stream leaves the rest to go on wit
 to leave, or comes, changes the teams by a planned handover: with the same text, and without the pause of a loss. Members fetch and keep their part of
 the model alone, so that machines too small for it hold it together."""
 
+import contextlib
 import os
 import pathlib
 import re
@@ -17,6 +18,7 @@ from load import Load
 from programs import build_folder, need_file, need_model, run_tests, slowness, wait_until
 from stream import Stream
 from tensors import stage_bytes
+from test_hostile_peers import Crowd
 
 PROMPT = "Once upon a time there was a lighthouse keeper who had four lamps, and each of them"
 TOKENS = 48
@@ -248,6 +250,26 @@ class TensorParallel(unittest.TestCase):
                     (came, needed), = fetched(worker)
                     self.assertLess(needed, whole - 0.2 * (whole - embedding))
                     self.assertLess(came, 1.02 * needed + header + (1 << 20))
+
+    def test_d_strangers_at_the_ports_keep_no_member_out(self):
+        """They are there before the team is, more than there are places, and come again when they are cut."""
+        with Fleet(3, gateway_flags=[*GATEWAY, "--tensor-parallel", "2"], worker_flags=WORKER) as fleet, contextlib.ExitStack() as crowds:
+            self.assertEqual(stages(fleet), [("worker-1", ["worker-2"]), ("worker-3", [])])
+            for worker in fleet.workers:
+                port = int(re.search(r"members=[\d.]+:(\d+)", worker.log_text()).group(1))
+                crowds.enter_context(Crowd(port, 150, b"", from_many=False))
+            self.check(fleet, fleet.workers[1].kill)
+            self.assertEqual(stages(fleet), [("worker-1", ["worker-3"])])
+            self.assertNotIn("a team does not form", fleet.gateway.log_text())
+            self.assertLess(fleet.workers[0].log_text().count("a connection is refused"), 100)
+
+    def test_e_members_that_do_not_meet_compute_alone(self):
+        """One says that it is reached where nobody listens."""
+        nowhere = [need_file(build_folder() / "longhaul-worker", "not built"), "--advertise-members", "127.0.0.1:9"]
+        with Fleet(2, gateway_flags=[*PATIENT, "--tensor-parallel", "2"], worker_flags=WORKER, worker_programs={0: nowhere}) as fleet:
+            self.assertEqual(stages(fleet), [("worker-1", []), ("worker-2", [])])
+            self.check(fleet)
+            self.assertIn("a team does not form: its members compute alone first=worker-1 members=2 for_s=10", fleet.gateway.log_text())
 
 
 if __name__ == "__main__":

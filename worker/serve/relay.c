@@ -5,6 +5,7 @@
 #include "common/base/log.h"
 #include "common/base/log_limit.h"
 #include "common/protocol/client/link_profile.h"
+#include "common/protocol/client/worker_client.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -17,7 +18,12 @@ enum {
      * site's own network. */
     LEG_IDLE_US = 60000000,
     /* As many as a server takes connections, each of them to two workers. */
-    LEGS_MAX = 128
+    LEGS_MAX = 128,
+    /* To one worker: fewer than the connections that it takes (common/http2/limits.h), so that
+     * others of its site find places beside the relay. */
+    LEGS_TO_WORKER_MAX = 48,
+    /* Of one sender to one worker: what the one before it in a chain has at most. */
+    LEGS_OF_SENDER_MAX = 1 + LH_WORKER_CLIENT_LANES_MAX
 };
 
 /* The windows of four connections that are full. */
@@ -36,8 +42,9 @@ typedef struct leg {
     TAILQ_ENTRY(leg) links;
     lh_relay *relay;
     lh_relayed_worker to;
-    bool is_secure;      /* the sender's connection, of which there are two servers */
-    uint64_t connection; /* its number */
+    char sender[LH_RELAY_SENDER_BYTES]; /* by its certificate; without one, its address */
+    bool is_secure;                     /* its connection, of which there are two servers */
+    uint64_t connection;                /* its number */
     lh_h2_client *client;
     bool is_closing;
     char down
@@ -144,35 +151,76 @@ static leg *find_leg(const lh_relay *relay, const char *to, bool is_secure, uint
     return NULL;
 }
 
-/* Of those that carry nothing the one that was used longest ago; NULL: all carry something. */
-static leg *find_idle_leg(const lh_relay *relay) {
-    leg *found, *idle = NULL;
-    TAILQ_FOREACH(found, &relay->legs, links)
-    if (found->request_count == 0 && (!idle || found->used_us < idle->used_us))
-        idle = found;
-    return idle;
+/* Whose legs are counted together; NULL: everybody's. */
+typedef struct leg_share {
+    const char *to, *sender;
+    uint32_t most;
+    const char *whose; /* for the answer */
+} leg_share;
+
+static bool is_of(const leg *looked, const leg_share *share) {
+    return (!share->to || strcmp(looked->to.name, share->to) == 0) &&
+           (!share->sender || strcmp(looked->sender, share->sender) == 0);
 }
 
-static lh_status make_room(lh_relay *relay, lh_error *error) {
-    leg *idle = relay->leg_count >= LEGS_MAX ? find_idle_leg(relay) : NULL;
-    if (idle)
-        close_leg(idle, "");
-    return relay->leg_count < LEGS_MAX
-               ? LH_OK
-               : lh_fail(error, LH_ERR_BUSY, "the relay has %d connections in use", LEGS_MAX);
+/* Of those that carry nothing the one that was used longest ago makes room, if need be. */
+static lh_status make_room(lh_relay *relay, const leg_share *share, lh_error *error) {
+    leg *looked, *idle = NULL;
+    uint32_t count = 0;
+    TAILQ_FOREACH(looked, &relay->legs, links) {
+        if (!is_of(looked, share))
+            continue;
+        count++;
+        if (looked->request_count == 0 && (!idle || looked->used_us < idle->used_us))
+            idle = looked;
+    }
+    if (count < share->most)
+        return LH_OK;
+    if (!idle)
+        return lh_fail(error, LH_ERR_BUSY, "the relay has %u connections in use %s", count,
+                       share->whose);
+    close_leg(idle, "");
+    return LH_OK;
 }
 
-static lh_status open_leg(lh_relay *relay, const lh_relayed_worker *to, bool is_secure,
-                          uint64_t connection, leg **opened, lh_error *error) {
+static lh_status find_room(lh_relay *relay, const char *to, const char *sender, lh_error *error) {
+    const leg_share shares[] = {{to, sender, LEGS_OF_SENDER_MAX, "for this sender"},
+                                {to, NULL, LEGS_TO_WORKER_MAX, "to this worker"},
+                                {NULL, NULL, LEGS_MAX, "for all senders"}};
+    lh_status status = LH_OK;
+    for (size_t i = 0; i < sizeof shares / sizeof *shares && status == LH_OK; i++)
+        status = make_room(relay, &shares[i], error);
+    return status;
+}
+
+/* Nobody shows a certificate where there is no TLS: whoever is at an address is one sender then. */
+static void name_sender(const lh_h2_request *http, char sender[LH_RELAY_SENDER_BYTES]) {
+    const char *colon = strrchr(http->peer, ':');
+    if (http->peer_identity->kind != LH_TLS_NONE)
+        lh_relay_sender_render(http->peer_identity, sender);
+    else
+        snprintf(sender, LH_RELAY_SENDER_BYTES, "%.*s", colon ? (int)(colon - http->peer) : 0,
+                 http->peer);
+}
+
+static lh_status open_leg(lh_relay *relay, const lh_relayed_worker *to, const lh_h2_request *http,
+                          leg **opened, lh_error *error) {
     lh_h2_limits limits = relay->options.limits;
+    char sender[LH_RELAY_SENDER_BYTES];
     limits.probe_percent = 0; /* the member's own connection probes */
-    lh_status status = make_room(relay, error);
+    name_sender(http, sender);
+    lh_status status = find_room(relay, to->name, sender, error);
     if (status != LH_OK)
         return status;
     leg *made = calloc(1, sizeof *made);
     if (!made)
         return lh_fail(error, LH_ERR_NO_MEMORY, "the relay is out of memory");
-    *made = (leg){.relay = relay, .to = *to, .is_secure = is_secure, .connection = connection};
+    *made = (leg){.relay = relay,
+                  .to = *to,
+                  .is_secure = http->peer_identity->kind != LH_TLS_NONE,
+                  .connection = http->connection,
+                  .used_us = lh_clock_us()};
+    memcpy(made->sender, sender, sizeof made->sender);
     status = connect_to(relay, to, &limits, on_leg_state, made, &made->client, error);
     if (status != LH_OK) {
         free(made);
@@ -363,7 +411,7 @@ void lh_relay_take(lh_relay *relay, const char *to, lh_h2_stream *stream, const 
     lh_status status = check(relay, to, http, request, &found, &error);
     leg *on = status == LH_OK ? find_leg(relay, to, is_secure, http->connection) : NULL;
     if (status == LH_OK && !on)
-        status = open_leg(relay, &found->who, is_secure, http->connection, &on, &error);
+        status = open_leg(relay, &found->who, http, &on, &error);
     if (status == LH_OK && on->down[0] != '\0') {
         describe_down(on, error.message);
         status = LH_ERR_UNAVAILABLE;

@@ -4,9 +4,11 @@
  *   a sender's connection ---- one leg for each worker that it sends to ----> worker behind
  *
  * A leg is a connection of its own, so the sender's order and classes stay what they are and
- * senders do not wait for each other. Beside the legs there is one connection to each worker
- * behind, which carries nothing but PINGs and probes: it shows whether the worker is reached, and
- * what that leg of the way is like.
+ * senders do not wait for each other. A sender, by its certificate, has few of them, and all
+ * senders together fewer to a worker than that has places for connections: who holds requests open
+ * takes his own share alone. Beside the legs there is one connection to each worker behind, which
+ * carries nothing but PINGs and probes: it shows whether the worker is reached, and what that leg
+ * of the way is like.
  *
  * Who may send what is the inner worker's to judge, by its assignment and the name that the relay
  * tells it (authorization.h); the relay itself passes on steps, shards and trials alone, to those

@@ -1,6 +1,7 @@
 /* A step that is read and not computed. */
 #include "common/protocol/trial/trial_request.h"
 
+#include "common/protocol/client/relay_route.h"
 #include "common/protocol/step.h"
 #include "common/protocol/step_answer.h"
 
@@ -141,7 +142,8 @@ void lh_trial_take(lh_stream_quota *quota, lh_h2_stream *stream, const lh_h2_req
         refuse(stream, name, LH_ERR_NO_MEMORY, "no memory for a step of a trial");
         return;
     }
-    if (quota && lh_stream_place_enter(&request->place, quota, stream, http) != LH_OK) {
+    const char *from = lh_h2_request_header(http, LH_RELAY_FROM_HEADER);
+    if (quota && lh_stream_place_enter_for(&request->place, quota, stream, http, from) != LH_OK) {
         destroy(request);
         return;
     }

@@ -54,7 +54,8 @@ static void on_request(void *context, lh_h2_stream *stream, const lh_h2_request 
     bench *b = context;
     lh_stream_place *place = malloc(sizeof *place);
     assert_non_null(place);
-    if (lh_stream_place_enter(place, &b->quota, stream, request) != LH_OK) {
+    if (lh_stream_place_enter_for(place, &b->quota, stream, request,
+                                  lh_h2_request_header(request, "sender")) != LH_OK) {
         free(place);
         return;
     }
@@ -89,13 +90,18 @@ static void on_closed(lh_h2_stream *stream, void *context, lh_status status) {
     e->is_closed = true;
 }
 
-static void begin(bench *b, exchange *e) {
+static void begin_for(bench *b, exchange *e, const char *sender) {
+    const lh_h2_header header = {.name = "sender", .value = sender};
     static const lh_h2_stream_events events = {
         .on_response = on_response, .on_body = on_body, .on_closed = on_closed};
     *e = (exchange){0};
     assert_int_equal(
-        lh_h2_client_submit(b->client, "PUT", "/", NULL, 0, 1, &events, e, &e->stream, NULL),
+        lh_h2_client_submit(b->client, "PUT", "/", &header, 1, 1, &events, e, &e->stream, NULL),
         LH_OK);
+}
+
+static void begin(bench *b, exchange *e) {
+    begin_for(b, e, "");
 }
 
 /* Writes a byte each time. */
@@ -249,6 +255,27 @@ static void a_newcomer_takes_the_place_of_who_stands_still(void **state) {
 }
 
 /* They leave their peer in an order; and none moves while all of them stand still. */
+/* A relay's: who holds many open makes room by his own, not by another sender's. */
+static void senders_of_one_peer_share_its_places(void **state) {
+    (void)state;
+    enum { PLACES = 4 };
+    bench b;
+    exchange held[2 * PLACES], other;
+    open_bench(&b,
+               &(lh_stream_quota_limits){
+                   .peer_max = PLACES, .all_max = 100, .stall_ms = 60000, .has_turnover = true});
+    for (uint32_t i = 0; i < PLACES; i++)
+        begin_for(&b, &held[i], "bad");
+    begin_for(&b, &other, "good");
+    loop_run_until_set(&b.loop, &held[0].is_closed);
+    for (uint32_t i = PLACES; i < 2 * PLACES; i++) {
+        begin_for(&b, &held[i], "bad");
+        loop_run_until_set(&b.loop, &held[i - PLACES + 1].is_closed);
+    }
+    assert_false(other.is_closed);
+    close_bench(&b);
+}
+
 static void who_waits_behind_another_does_not_stand_still(void **state) {
     (void)state;
     const lh_stream_quota_limits limits = {
@@ -300,6 +327,7 @@ int main(void) {
         cmocka_unit_test(who_finds_no_place_is_told_why),
         cmocka_unit_test(who_stands_still_is_dropped),
         cmocka_unit_test(a_newcomer_takes_the_place_of_who_stands_still),
+        cmocka_unit_test(senders_of_one_peer_share_its_places),
         cmocka_unit_test(who_waits_behind_another_does_not_stand_still),
         cmocka_unit_test(who_waits_behind_a_patient_one_is_as_patient),
         cmocka_unit_test(who_lasts_too_long_is_dropped_though_it_moves),

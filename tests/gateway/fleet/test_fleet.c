@@ -1258,6 +1258,58 @@ static void a_fleet_without_its_relay_says_what_it_lacks(void **state) {
     destroy_relayed(&f);
 }
 
+/* A step fails as soon as there is one, three times; each time the chain is there again a second
+ * later. */
+static int64_t break_three_times(relayed_fleet *f, int64_t ms) {
+    for (int i = 0; i < 3; i++, ms += 1100) {
+        put_relayed_ready(f, ms * MS);
+        lh_fleet_fault(f->fleet, lh_fleet_chain(f->fleet)->epoch, ms * MS, "CRC32C differs");
+        note_relay(f, 0, true, (ms + 500) * MS);
+        note_relay(f, 1, true, (ms + 500) * MS);
+        put_report(f->fleet, &f->a, (ms + 500) * MS);
+        put_report(f->fleet, &f->b, (ms + 500) * MS);
+        lh_fleet_tick(f->fleet, (ms + 1000) * MS);
+        assert_int_equal(state_of(f->fleet), LH_CHAIN_FORMING);
+    }
+    return ms;
+}
+
+static void a_relay_through_which_chains_break_is_not_used(void **state) {
+    (void)state;
+    relayed_fleet f = create_relayed();
+    char reason[LH_ERROR_MESSAGE_BYTES];
+    note_relay(&f, 0, true, 1000 * MS);
+    note_relay(&f, 1, true, 1000 * MS);
+    put_report(f.fleet, &f.a, 1000 * MS);
+    put_report(f.fleet, &f.b, 1000 * MS);
+    const lh_chain *chain = lh_fleet_chain(f.fleet);
+    assert_string_equal(chain->stages[1].relay, "r");
+    int64_t ms = break_three_times(&f, 1100);
+    assert_int_equal(chain->stage_count, 2);
+    assert_string_equal(chain->stages[1].relay, "s");
+    ms = break_three_times(&f, ms);
+    assert_int_equal(chain->stage_count, 1);
+    const lh_worker *b = lh_registry_find(lh_fleet_registry(f.fleet), "b");
+    lh_role_inquiry roles = lh_fleet_ask_roles(f.fleet, ms * MS);
+    assert_int_equal(lh_worker_role_of(&roles, b, reason), LH_ROLE_SPARE);
+    assert_string_equal(reason,
+                        "it is behind a relay, and chains through relay r break again and again");
+    destroy_relayed(&f);
+}
+
+static void relays_that_are_needed_are_used(void **state) {
+    (void)state;
+    relayed_fleet f = create_relayed();
+    f.a.memory_bytes = 250; /* half of the model */
+    note_relay(&f, 0, true, 1000 * MS);
+    note_relay(&f, 1, true, 1000 * MS);
+    put_report(f.fleet, &f.a, 1000 * MS);
+    put_report(f.fleet, &f.b, 1000 * MS);
+    break_three_times(&f, break_three_times(&f, 1100));
+    assert_int_equal(lh_fleet_chain(f.fleet)->stage_count, 2);
+    destroy_relayed(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_first_plan_waits_until_the_workers_are_stable),
@@ -1312,6 +1364,8 @@ int main(void) {
         cmocka_unit_test(a_leaver_is_replaced_at_once_while_the_chain_forms),
         cmocka_unit_test(a_worker_behind_a_relay_is_reached_through_it),
         cmocka_unit_test(a_lost_relay_is_replaced_and_else_the_worker_is_left_out),
+        cmocka_unit_test(a_relay_through_which_chains_break_is_not_used),
+        cmocka_unit_test(relays_that_are_needed_are_used),
         cmocka_unit_test(a_fleet_without_its_relay_says_what_it_lacks),
     };
     return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);

@@ -45,7 +45,7 @@ static void test_report(void **state) {
     report.prepared.last_layer = 7;
     report.prepared.done_bytes = 11;
     report.prepared.team_epoch = 6;
-    report.prepared.is_final = true;
+    report.prepared.is_joining = report.prepared.is_final = true;
     report.loaded.present = true;
     report.loaded.first_layer = 2;
     report.loaded.last_layer = 6;
@@ -73,16 +73,17 @@ static void test_report(void **state) {
     text = lh_control_report_render(&report);
     assert_non_null(
         strstr(text, "\"points\":[{\"rows\":1,\"us\":0.125},{\"rows\":8,\"us\":1000.0}]"));
-    assert_non_null(
-        strstr(text, "\"prepared\":{\"first_layer\":3,\"last_layer\":7,\"hold\":false,\"state\":"
-                     "\"loading\",\"done_bytes\":11,\"total_bytes\":0,\"joining\":true,\"final\":true,"
-                     "\"error\":\"\",\"team_epoch\":6}"));
+    assert_non_null(strstr(
+        text, "\"prepared\":{\"first_layer\":3,\"last_layer\":7,\"hold\":false,\"state\":"
+              "\"loading\",\"done_bytes\":11,\"total_bytes\":0,\"joining\":true,\"final\":true,"
+              "\"error\":\"\",\"team_epoch\":6}"));
     assert_non_null(
         strstr(text, "\"loaded\":{\"first_layer\":2,\"last_layer\":6,\"model\":\"abc\"}"));
     assert_non_null(strstr(text, "\"kv\":{\"pages_total\":70,\"pages_free\":71,\"page_positions\":"
                                  "72,\"page_bytes\":73,\"sequences\":74,\"epoch\":77}"));
-    assert_non_null(strstr(text, "\"assignment\":{\"generation\":9,\"state\":\"failed\",\"done_"
-                                 "bytes\":5,\"total_bytes\":9223372036854775807,\"joining\":false,"));
+    assert_non_null(strstr(text,
+                           "\"assignment\":{\"generation\":9,\"state\":\"failed\",\"done_"
+                           "bytes\":5,\"total_bytes\":9223372036854775807,\"joining\":false,"));
     assert_non_null(strstr(text, "\"next_error\":\"h:1: connection refused\",\"trial\":{\"next\":"
                                  "\"attic\",\"address\":\"h:2\",\"state\":\"failed\","));
     assert_non_null(strstr(text, "\"hop\":null},\"surveyed\":{\"next\":\"loft\",\"address\":"

@@ -15,6 +15,8 @@
 #define WINDOW (64u << 10)
 #define BULK   (16u * WINDOW)
 
+enum { ARRIVALS = 40 };
+
 /* A request as it comes to the worker behind. */
 typedef struct arrival {
     lh_h2_stream *stream; /* NULL: closed */
@@ -41,7 +43,7 @@ typedef struct bench {
     int refuses;                /* it answers with this code at once; 0: with 200 at the end */
     lh_h2_stream *apart;        /* a step that is answered with its shards */
     uint32_t arrival_count;
-    arrival arrivals[4];
+    arrival arrivals[ARRIVALS];
     int changes;
 } bench;
 
@@ -100,7 +102,7 @@ static void on_request(void *context, lh_h2_stream *stream, const lh_h2_request 
                              "\"message\":\"old\"}}");
         return;
     }
-    assert_in_range(b->arrival_count, 0, 3);
+    assert_in_range(b->arrival_count, 0, ARRIVALS - 1);
     arrival *at = &b->arrivals[b->arrival_count++];
     const char *from = lh_h2_request_header(request, LH_RELAY_FROM_HEADER);
     *at = (arrival){.stream = stream};
@@ -441,6 +443,82 @@ static void it_relays_for_whom_it_is_told_to(void **state) {
     close_bench(&b);
 }
 
+/* A connection of a sender's with a trial that never ends. */
+typedef struct holder {
+    lh_h2_client *client;
+    lh_h2_stream *stream;
+    bool connected, closed;
+    int http_status;
+} holder;
+
+static void on_holder_state(void *context, bool connected, const char *reason) {
+    (void)reason;
+    ((holder *)context)->connected = connected;
+}
+
+static void on_holder_response(lh_h2_stream *stream, void *context, int http_status) {
+    (void)stream;
+    ((holder *)context)->http_status = http_status;
+}
+
+static void on_holder_closed(lh_h2_stream *stream, void *context, lh_status status) {
+    (void)stream, (void)status;
+    ((holder *)context)->closed = true;
+}
+
+static void hold(bench *b, holder *h) {
+    static const lh_h2_stream_events events = {.on_response = on_holder_response,
+                                               .on_closed = on_holder_closed};
+    const lh_h2_header to = {.name = LH_RELAY_TO_HEADER, .value = "inner"};
+    const lh_h2_limits limits = lh_h2_default_limits();
+    char address[32];
+    *h = (holder){.connected = false};
+    snprintf(address, sizeof address, "127.0.0.1:%d", lh_server_port(b->relay, false));
+    assert_int_equal(
+        lh_h2_client_create(&b->loop, address, NULL, &limits, on_holder_state, h, &h->client, NULL),
+        LH_OK);
+    loop_run_until_set(&b->loop, &h->connected);
+    assert_int_equal(lh_h2_client_submit(h->client, "POST", "/chains/main/trials/64", &to, 1, 1,
+                                         &events, h, &h->stream, NULL),
+                     LH_OK);
+}
+
+static bool have_sixteen_come(void *context) {
+    return ((bench *)context)->arrival_count == 16;
+}
+
+static void let_go(bench *b, holder *h) {
+    bool is_closed = false;
+    lh_h2_client_close(h->client, loop_set_flag, &is_closed);
+    loop_run_until_set(&b->loop, &is_closed);
+}
+
+/* Sixteen connections to a worker, which is what a hop has at most; not all that it takes. */
+static void a_sender_has_a_share_of_connections(void **state) {
+    (void)state;
+    enum { HOLDERS = 17 };
+    bench b;
+    holder holders[HOLDERS];
+    open_bench(&b, 0, true);
+    for (uint32_t i = 0; i < HOLDERS; i++)
+        hold(&b, &holders[i]);
+    loop_run_until_set(&b.loop, &holders[HOLDERS - 1].closed);
+    assert_int_equal(holders[HOLDERS - 1].http_status, 429);
+    run_until(&b, have_sixteen_come);
+    for (uint32_t i = 0; i + 1 < HOLDERS; i++)
+        assert_false(holders[i].closed);
+    let_go(&b, &holders[0]); /* and one that carries nothing makes room */
+    run_until_closed(&b, &b.arrivals[0]);
+    let_go(&b, &holders[HOLDERS - 1]);
+    hold(&b, &holders[0]);
+    while (b.arrival_count < 17 && !holders[0].closed)
+        uv_run(&b.loop, UV_RUN_ONCE);
+    assert_false(holders[0].closed);
+    for (uint32_t i = 0; i + 1 < HOLDERS; i++)
+        let_go(&b, &holders[i]);
+    close_bench(&b);
+}
+
 static void it_ends_with_what_it_carries(void **state) {
     (void)state;
     bench b;
@@ -504,6 +582,7 @@ int main(void) {
         cmocka_unit_test(a_refusal_comes_back_with_its_name),
         cmocka_unit_test(a_worker_behind_that_goes_is_told),
         cmocka_unit_test(it_relays_for_whom_it_is_told_to),
+        cmocka_unit_test(a_sender_has_a_share_of_connections),
         cmocka_unit_test(it_ends_with_what_it_carries),
         cmocka_unit_test(a_hop_through_it_is_proven),
     };

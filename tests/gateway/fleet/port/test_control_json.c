@@ -66,6 +66,7 @@ static void a_report_is_read(void **state) {
     assert_true(r.prepared.done_bytes == 5 && r.prepared.total_bytes == 6);
     assert_int_equal(r.prepared.team_epoch, 6);
     assert_true(r.prepared.is_final && !r.assignment.is_final);
+    assert_false(r.prepared.is_joining || r.assignment.is_joining); /* an older worker's */
     assert_string_equal(r.prepared.error, "no room");
     assert_true(r.next.present && r.next.connected && r.next.bytes_per_us == 12.5);
     assert_string_equal(r.next_error, "h:1: it is down");
@@ -148,6 +149,7 @@ static void what_may_be_there_is_read(void **state) {
     assert_int_equal(report.cached[0].run_count, 2);
     assert_int_equal(report.cached[0].runs[1].last, 21);
     assert_false(read_with("\"loaded\":{", "\"loaded\":null,\"other\":{").loaded.present);
+    assert_true(read_with("\"hold\":true", "\"joining\":true,\"hold\":true").prepared.is_joining);
     assert_int_equal(read_with("\"prepared\":{", "\"prepared\":null,\"other\":{").prepared.state,
                      LH_WORKER_IDLE);
     assert_string_equal(read_with("\"next_error\":", "\"other\":").next_error, "");
