@@ -11,10 +11,14 @@
 #include "gateway/http/server.h"
 
 #include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/base/log_limit.h"
+#include "common/net/address.h"
 #include "common/net/allowed_hosts.h"
 #include "common/net/listener.h"
 #include "gateway/http/connection.h"
 #include "gateway/http/connection_table.h"
+#include "gateway/http/handshake_limits.h"
 #include "gateway/http/header_block.h"
 #include "gateway/http/response.h"
 #include "gateway/http/tls_certificate.h"
@@ -39,6 +43,9 @@ struct lh_http_server {
     lh_allowed_hosts hosts;
 
     lh_connection_table connections;
+    pthread_mutex_t handshakes_mutex; /* guards the next, and is used with TLS alone */
+    lh_handshake_limits handshakes;
+    lh_log_limit handshakes_log;
 };
 
 lh_http_config lh_http_config_default(void) {
@@ -53,6 +60,33 @@ lh_http_config lh_http_config_default(void) {
 }
 
 /* ---- Connections. ---- */
+
+/* With TLS, before anything is done for a connection. */
+static enum MHD_Result on_accept(void *context, const struct sockaddr *peer, socklen_t length) {
+    lh_http_server *server = context;
+    int64_t now_us = lh_clock_us();
+    unsigned long long left_out;
+    char text[LH_ADDRESS_TEXT_BYTES];
+    (void)length;
+    pthread_mutex_lock(&server->handshakes_mutex);
+    bool begins = lh_handshake_limits_begin(&server->handshakes, lh_address_key(peer), now_us);
+    bool is_said = !begins && lh_log_limit_take(&server->handshakes_log, now_us, &left_out);
+    pthread_mutex_unlock(&server->handshakes_mutex);
+    lh_address_render(peer, text);
+    if (is_said)
+        lh_log(LH_LOG_WARN, "api",
+               "too many TLS handshakes without a request: closed peer=%s left_out=%llu", text,
+               left_out);
+    return begins ? MHD_YES : MHD_NO;
+}
+
+/* The first request of a connection has come. */
+static void note_handshake(lh_http_server *server, const lh_http_exchange *exchange) {
+    pthread_mutex_lock(&server->handshakes_mutex);
+    lh_handshake_limits_complete(&server->handshakes, exchange->address, exchange->client,
+                                 lh_clock_us());
+    pthread_mutex_unlock(&server->handshakes_mutex);
+}
 
 static void on_connection(void *context, struct MHD_Connection *mhd, void **socket_context,
                           enum MHD_ConnectionNotificationCode code) {
@@ -187,6 +221,8 @@ static enum MHD_Result take_headers(lh_http_server *server, lh_http_exchange *ex
     exchange->state = state;
     if (exchange->client)
         lh_connection_table_know(&server->connections, exchange);
+    if (config->tls && !exchange->served_before)
+        note_handshake(server, exchange);
     reply.close = true;
     return goes_on ? MHD_YES : lh_http_response_queue(exchange, &reply);
 }
@@ -287,15 +323,15 @@ static struct MHD_Daemon *start_daemon(lh_http_server *server, int fd) {
         {MHD_OPTION_HTTPS_PRIORITIES, 0, LH_HTTP_TLS_PRIORITIES},
         {MHD_OPTION_END, 0, NULL}};
     unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME;
-    return MHD_start_daemon(config->tls ? flags | MHD_USE_TLS : flags, 0, NULL, NULL, on_access,
-                            server, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_THREAD_POOL_SIZE,
-                            config->threads, MHD_OPTION_CONNECTION_LIMIT, config->connections,
-                            MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)LH_HTTP_CONNECTION_MEMORY,
-                            MHD_OPTION_CONNECTION_TIMEOUT, 0u, MHD_OPTION_NOTIFY_CONNECTION,
-                            on_connection, server, MHD_OPTION_NOTIFY_COMPLETED, on_completed,
-                            server, MHD_OPTION_URI_LOG_CALLBACK, on_target, server,
-                            MHD_OPTION_UNESCAPE_CALLBACK, on_unescape, server, MHD_OPTION_ARRAY,
-                            config->tls ? tls : plain, MHD_OPTION_END);
+    return MHD_start_daemon(
+        config->tls ? flags | MHD_USE_TLS : flags, 0, config->tls ? on_accept : NULL, server,
+        on_access, server, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_THREAD_POOL_SIZE,
+        config->threads, MHD_OPTION_CONNECTION_LIMIT, config->connections,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)LH_HTTP_CONNECTION_MEMORY,
+        MHD_OPTION_CONNECTION_TIMEOUT, 0u, MHD_OPTION_NOTIFY_CONNECTION, on_connection, server,
+        MHD_OPTION_NOTIFY_COMPLETED, on_completed, server, MHD_OPTION_URI_LOG_CALLBACK, on_target,
+        server, MHD_OPTION_UNESCAPE_CALLBACK, on_unescape, server, MHD_OPTION_ARRAY,
+        config->tls ? tls : plain, MHD_OPTION_END);
 }
 
 static lh_status init_around(lh_http_server *server, const lh_http_config *config,
@@ -309,17 +345,20 @@ static lh_status init_around(lh_http_server *server, const lh_http_config *confi
         return status;
     status = lh_connection_table_init(&server->connections, config->connections,
                                       config->connections_per_address, error);
-    if (status)
+    if (status) {
         lh_body_memory_reset(&around->bodies);
-    else
-        pthread_mutex_init(&around->bodies_mutex, NULL);
-    return status;
+        return status;
+    }
+    pthread_mutex_init(&around->bodies_mutex, NULL);
+    pthread_mutex_init(&server->handshakes_mutex, NULL);
+    return LH_OK;
 }
 
 static void reset_around(lh_http_server *server) {
     lh_connection_table_reset(&server->connections);
     lh_body_memory_reset(&server->around.bodies);
     pthread_mutex_destroy(&server->around.bodies_mutex);
+    pthread_mutex_destroy(&server->handshakes_mutex);
 }
 
 lh_status lh_http_server_create(const lh_http_config *config, const lh_http_handler *handler,

@@ -5,14 +5,17 @@ import json
 import os
 import pathlib
 import socket
+import ssl
 import sys
 import tempfile
+import time
 import unittest
 
 from api_keys import key_line, write_private
+from certificates import issue_server, make_ca
 from programs import PATIENCE_S, Program, build_folder, free_port, need_file, need_model, run_tests, wait_until
 from raw_http import Connection, ask, chunks, request
-from test_http_raw import GET, POST, Gateway, GatewayTest, completion_body
+from test_http_raw import GET, POST, Gateway, GatewayTest, SecureConnection, completion_body
 
 STRANGER = "127.0.0.2"
 PROBE = request("GET", "/livez")
@@ -226,6 +229,48 @@ class SixthVersion(OneAddress):
             with Connection(self.port, **self.way) as connection:
                 connection.send(request("GET", "/livez", host=name))
                 self.assertEqual(connection.reply().status, status, name)
+
+
+class Handshakes(unittest.TestCase):
+    """With TLS."""
+
+    def setUp(self):
+        folder = self.enterContext(tempfile.TemporaryDirectory(prefix="longhaul-crowds-"))
+        make_ca(folder)
+        issue_server(folder, "api")
+        self.folder = folder
+        self.gateway = Gateway("--api-tls-cert", f"{folder}/api.crt", "--api-tls-key", f"{folder}/api.key")
+        self.addCleanup(self.gateway.stop)
+
+    def hello(self):
+        outgoing = ssl.MemoryBIO()
+        client = ssl.create_default_context().wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname="localhost")
+        with self.assertRaises(ssl.SSLWantReadError):
+            client.do_handshake()
+        return outgoing.read()
+
+    def is_answered(self, hello):
+        with Connection(self.gateway.port, source=STRANGER) as connection:
+            try:
+                connection.send(hello)
+            except OSError:
+                return False
+            return connection.more()
+
+    def test_who_leaves_them_is_stopped(self):
+        """An address has 512, and gets eight back in a second; another is served as before."""
+        hello = self.hello()
+        begun = time.monotonic()
+        answered = 0
+        while self.is_answered(hello):
+            answered += 1
+            self.assertLess(answered, 2000)
+        self.assertTrue(512 <= answered <= 513 + 8 * (time.monotonic() - begun), answered)
+        self.assertIn("too many TLS handshakes without a request: closed peer=127.0.0.2:", self.gateway.program.log_text())
+        for _ in range(5):
+            with SecureConnection(self.gateway.port, self.folder) as connection:
+                connection.send(PROBE)
+                self.assertEqual(connection.reply().status, 200)
 
 
 class FewDescriptors(unittest.TestCase):
