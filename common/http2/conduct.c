@@ -8,7 +8,10 @@ enum {
     RESETS_PER_STREAMS = 2,
     IDLE_FREE = 1000,
     IDLE_PER_S = 100,
-    BYTES_PER_IDLE = 256
+    BYTES_PER_IDLE = 256,
+    FIELD_OVERHEAD = 32, /* RFC 9113, 6.5.2 */
+    HEADER_BYTES_FREE = 2 << 20,
+    HEADER_BYTES_PER_MS = (1 << 20) / 1000
 };
 
 /* Of frames (RFC 9113, 6). */
@@ -41,14 +44,14 @@ static bool is_idle(const lh_h2_frame_header *frame) {
     return frame->type != HEADERS && frame->type != CONTINUATION;
 }
 
-static void earn(lh_h2_conduct *conduct, uint64_t frames) {
-    conduct->idle -= frames < conduct->idle ? frames : conduct->idle;
+static void earn(uint64_t *taken, uint64_t earned) {
+    *taken -= earned < *taken ? earned : *taken;
 }
 
 lh_status lh_h2_conduct_count_frame(lh_h2_conduct *conduct, const lh_h2_frame_header *frame,
                                     lh_error *error) {
     if (frame->type == HEADERS)
-        earn(conduct, 1);
+        earn(&conduct->idle, 1);
     if (!is_idle(frame) || ++conduct->idle <= IDLE_FREE)
         return LH_OK;
     return lh_fail(error, LH_ERR_LIMIT,
@@ -57,12 +60,34 @@ lh_status lh_h2_conduct_count_frame(lh_h2_conduct *conduct, const lh_h2_frame_he
                    frame->type);
 }
 
+/* ---- Header fields ---- */
+
+void lh_h2_conduct_begin_block(lh_h2_conduct *conduct) {
+    conduct->block_bytes = 0;
+}
+
+lh_status lh_h2_conduct_count_field(lh_h2_conduct *conduct, size_t name_length, size_t value_length,
+                                    size_t block_bytes_max, lh_error *error) {
+    uint64_t bytes = FIELD_OVERHEAD + (uint64_t)name_length + value_length;
+    conduct->block_bytes += bytes;
+    conduct->header_bytes += bytes;
+    if (conduct->block_bytes > block_bytes_max)
+        return lh_fail(error, LH_ERR_LIMIT, "the headers of one request or answer are over %zu bytes",
+                       block_bytes_max);
+    if (conduct->header_bytes > HEADER_BYTES_FREE)
+        return lh_fail(error, LH_ERR_LIMIT, "the peer floods the connection with headers");
+    return LH_OK;
+}
+
+/* ---- What is earned ---- */
+
 void lh_h2_conduct_note_sent(lh_h2_conduct *conduct, size_t bytes) {
     conduct->sent_bytes += bytes;
-    earn(conduct, conduct->sent_bytes / BYTES_PER_IDLE);
+    earn(&conduct->idle, conduct->sent_bytes / BYTES_PER_IDLE);
     conduct->sent_bytes %= BYTES_PER_IDLE;
 }
 
 void lh_h2_conduct_note_time(lh_h2_conduct *conduct, uint64_t passed_ms) {
-    earn(conduct, passed_ms * IDLE_PER_S / 1000);
+    earn(&conduct->idle, passed_ms * IDLE_PER_S / 1000);
+    earn(&conduct->header_bytes, passed_ms * HEADER_BYTES_PER_MS);
 }

@@ -1,4 +1,4 @@
-/* One list; counts are made when somebody has to go. */
+/* Two lists; counts are made when somebody has to go. */
 #include "common/http2/connection_places.h"
 
 #include <assert.h>
@@ -6,12 +6,13 @@
 void lh_h2_places_init(lh_h2_places *places, uint32_t new_max, uint32_t proven_max) {
     assert(new_max > 0 && proven_max > 0);
     *places = (lh_h2_places){.new_max = new_max, .proven_max = proven_max};
-    TAILQ_INIT(&places->list);
+    TAILQ_INIT(&places->new_list);
+    TAILQ_INIT(&places->proven_list);
 }
 
 void lh_h2_places_add(lh_h2_places *places, lh_h2_place *place, uint64_t address) {
     *place = (lh_h2_place){.address = address};
-    TAILQ_INSERT_TAIL(&places->list, place, links);
+    TAILQ_INSERT_TAIL(&places->new_list, place, links);
     places->new_count++;
 }
 
@@ -32,43 +33,75 @@ static void note_known(lh_h2_places *places, uint64_t address) {
 
 void lh_h2_places_prove(lh_h2_places *places, lh_h2_place *place) {
     assert(!place->is_proven && places->new_count > 0);
+    TAILQ_REMOVE(&places->new_list, place, links);
+    TAILQ_INSERT_TAIL(&places->proven_list, place, links);
     place->is_proven = true;
     place->is_active = false;
+    place->turn = 0;
     places->new_count--;
     places->proven_count++;
     note_known(places, place->address);
+}
+
+static struct lh_h2_place_list *list_of(lh_h2_places *places, const lh_h2_place *place) {
+    return place->is_proven ? &places->proven_list : &places->new_list;
 }
 
 void lh_h2_places_remove(lh_h2_places *places, lh_h2_place *place) {
     uint32_t *count = place->is_proven ? &places->proven_count : &places->new_count;
     assert(*count > 0);
     (*count)--;
-    TAILQ_REMOVE(&places->list, place, links);
+    TAILQ_REMOVE(list_of(places, place), place, links);
+}
+
+/* ---- Whose turn it is ---- */
+
+void lh_h2_places_wait(lh_h2_places *places, lh_h2_place *place) {
+    assert(!place->is_proven && place->turn == 0);
+    place->turn = ++places->turns;
+}
+
+static bool is_before(const lh_h2_place *place, const lh_h2_place *other) {
+    return !other || place->turn < other->turn;
+}
+
+lh_h2_place *lh_h2_places_take_turn(lh_h2_places *places) {
+    lh_h2_place *place, *first[2] = {NULL, NULL}; /* of unknown and of known addresses */
+    TAILQ_FOREACH(place, &places->new_list, links) {
+        lh_h2_place **of_kind = &first[is_known(places, place->address)];
+        if (place->turn > 0 && is_before(place, *of_kind))
+            *of_kind = place;
+    }
+    bool is_other_kind = first[!places->was_known] != NULL;
+    place = first[is_other_kind ? !places->was_known : places->was_known];
+    if (!place)
+        return NULL;
+    places->was_known = is_other_kind ? !places->was_known : places->was_known;
+    place->turn = 0;
+    return place;
 }
 
 /* ---- Who has to go ---- */
 
 /* The connections of the same kind from its address. */
-static uint32_t count_of(const lh_h2_places *places, const lh_h2_place *place) {
+static uint32_t count_of(lh_h2_places *places, const lh_h2_place *place) {
     const lh_h2_place *other;
     uint32_t count = 0;
-    TAILQ_FOREACH(other, &places->list, links) {
-        count += other->is_proven == place->is_proven && other->address == place->address;
+    TAILQ_FOREACH(other, list_of(places, place), links) {
+        count += other->address == place->address;
     }
     return count;
 }
 
-static bool may_go(const lh_h2_places *places, const lh_h2_place *place,
-                   const lh_h2_place *newcomer) {
-    if (place == newcomer || place->is_proven != newcomer->is_proven || place->is_busy)
+static bool may_go(lh_h2_places *places, const lh_h2_place *place, const lh_h2_place *newcomer) {
+    if (place == newcomer || place->is_busy)
         return false;
     return !place->is_proven || !place->is_active ||
            count_of(places, place) > count_of(places, newcomer);
 }
 
 /* Rather than the other one, which is older. */
-static bool goes_first(const lh_h2_places *places, const lh_h2_place *place,
-                       const lh_h2_place *other) {
+static bool goes_first(lh_h2_places *places, const lh_h2_place *place, const lh_h2_place *other) {
     bool place_is_known = is_known(places, place->address),
          other_is_known = is_known(places, other->address);
     if (place->is_active != other->is_active)
@@ -78,13 +111,13 @@ static bool goes_first(const lh_h2_places *places, const lh_h2_place *place,
     return count_of(places, place) > count_of(places, other);
 }
 
-lh_h2_place *lh_h2_places_surplus(const lh_h2_places *places, lh_h2_place *newcomer) {
+lh_h2_place *lh_h2_places_surplus(lh_h2_places *places, lh_h2_place *newcomer) {
     bool is_full = newcomer->is_proven ? places->proven_count > places->proven_max
                                        : places->new_count > places->new_max;
     lh_h2_place *place, *first = NULL;
     if (!is_full)
         return NULL;
-    TAILQ_FOREACH(place, &places->list, links) {
+    TAILQ_FOREACH(place, list_of(places, newcomer), links) {
         if (may_go(places, place, newcomer) && (!first || goes_first(places, place, first)))
             first = place;
     }

@@ -1,4 +1,5 @@
-/* The places of a server's connections, and who has to go where all are taken.
+/* The places of a server's connections: who has to go where all are taken, and whose turn it is to
+ * be dealt with.
  *
  *     NEW ----------> PROVEN     it speaks HTTP/2; with TLS, its certificate has been accepted
  *
@@ -10,6 +11,10 @@
  *
  * A connection that has proven itself gets a place where there is one, or where somebody has one
  * without ever having made a request, or without a request now and from an address that has more.
+ *
+ * What a new connection says is dealt with when it is its turn: server.c says why. Turns go by
+ * halves to addresses that have proven themselves and to others, so that neither keeps the other
+ * out; within a half, to whoever waits longest.
  *
  * Sans-I/O: who has to go is returned. Private to common/http2. Thread: the owner's. */
 #pragma once
@@ -24,6 +29,7 @@ typedef struct lh_h2_place {
     TAILQ_ENTRY(lh_h2_place) links;
     uint64_t address; /* lh_address_key */
     bool is_proven;
+    uint64_t turn; /* new: its number among those that wait for their turn; 0: it does not wait */
     /* Kept by the owner, at the latest when it asks who has to go. */
     bool is_active; /* new: it has said something; proven: it has made a request */
     bool is_busy;   /* it has a request now */
@@ -31,13 +37,17 @@ typedef struct lh_h2_place {
 
 #define LH_H2_KNOWN_ADDRESSES 64u
 
+TAILQ_HEAD(lh_h2_place_list, lh_h2_place);
+
 typedef struct lh_h2_places {
-    TAILQ_HEAD(lh_h2_place_list, lh_h2_place) list; /* the oldest first */
+    struct lh_h2_place_list new_list, proven_list; /* the oldest first */
     uint32_t new_max, proven_max;
     uint32_t new_count, proven_count;
     /* from which connections have proven themselves, the last ones */
     uint64_t known[LH_H2_KNOWN_ADDRESSES];
     uint32_t known_count, known_next;
+    uint64_t turns; /* numbers given, so far */
+    bool was_known; /* the last one whose turn it was */
 } lh_h2_places;
 
 /* At least one of each kind. */
@@ -48,6 +58,11 @@ void lh_h2_places_add(lh_h2_places *places, lh_h2_place *place, uint64_t address
 void lh_h2_places_prove(lh_h2_places *places, lh_h2_place *place);
 void lh_h2_places_remove(lh_h2_places *places, lh_h2_place *place);
 
+/* A new connection has said something, and waits for its turn. */
+void lh_h2_places_wait(lh_h2_places *places, lh_h2_place *place);
+/* The one whose turn it is, which waits no more; NULL: nobody waits. */
+lh_h2_place *lh_h2_places_take_turn(lh_h2_places *places);
+
 /* After a newcomer was added or has proven itself: who has to go, since there are more of its kind
  * than places; perhaps the newcomer. NULL: nobody. The owner removes it. */
-lh_h2_place *lh_h2_places_surplus(const lh_h2_places *places, lh_h2_place *newcomer);
+lh_h2_place *lh_h2_places_surplus(lh_h2_places *places, lh_h2_place *newcomer);

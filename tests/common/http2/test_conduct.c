@@ -103,6 +103,53 @@ static void the_bucket_fills_with_time_and_use(void **state) {
     assert_int_equal(allowed_frames(&conduct, ping, 5000), 1000); /* never more than full */
 }
 
+/* ---- Header fields ---- */
+
+static lh_status count_field(lh_h2_conduct *conduct, size_t name_length, size_t value_length,
+                             lh_error *error) {
+    return lh_h2_conduct_count_field(conduct, name_length, value_length, 100, error);
+}
+
+static void the_bound_of_a_block_is_exact(void **state) {
+    (void)state;
+    lh_error error;
+    lh_h2_conduct conduct = {0};
+    lh_h2_conduct_begin_block(&conduct);
+    assert_int_equal(count_field(&conduct, 10, 10, &error), LH_OK);       /* 52 */
+    assert_int_equal(count_field(&conduct, 10, 6, &error), LH_OK);        /* 100 */
+    assert_int_equal(count_field(&conduct, 0, 0, &error), LH_ERR_LIMIT);  /* a name alone costs 32 */
+    assert_string_equal(error.message, "the headers of one request or answer are over 100 bytes");
+    lh_h2_conduct_begin_block(&conduct);
+    assert_int_equal(count_field(&conduct, 10, 58, &error), LH_OK);
+    lh_h2_conduct_begin_block(&conduct);
+    assert_int_equal(count_field(&conduct, 10, 59, &error), LH_ERR_LIMIT);
+}
+
+/* Blocks of a hundred bytes until one is too many. */
+static int allowed_blocks(lh_h2_conduct *conduct, lh_error *error) {
+    int counted = 0;
+    lh_h2_conduct_begin_block(conduct);
+    while (count_field(conduct, 34, 34, error) == LH_OK) {
+        counted++;
+        lh_h2_conduct_begin_block(conduct);
+    }
+    return counted;
+}
+
+static void headers_are_earned_by_time(void **state) {
+    (void)state;
+    lh_error error;
+    lh_h2_conduct conduct = {0};
+    assert_int_equal(allowed_blocks(&conduct, &error), (2 << 20) / 100);
+    assert_string_equal(error.message, "the peer floods the connection with headers");
+    conduct = (lh_h2_conduct){.header_bytes = 2 << 20};
+    lh_h2_conduct_note_time(&conduct, 100);
+    assert_int_equal(allowed_blocks(&conduct, &error), 104800 / 100);
+    conduct = (lh_h2_conduct){.header_bytes = 1 << 20};
+    lh_h2_conduct_note_time(&conduct, 3600 * 1000); /* the bucket is full, and holds no more */
+    assert_int_equal(allowed_blocks(&conduct, &error), (2 << 20) / 100);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(faults_are_allowed_by_what_went_well),
@@ -110,6 +157,8 @@ int main(void) {
         cmocka_unit_test(idle_frames_of_each_kind_are_bounded),
         cmocka_unit_test(frames_that_carry_something_are_not),
         cmocka_unit_test(the_bucket_fills_with_time_and_use),
+        cmocka_unit_test(the_bound_of_a_block_is_exact),
+        cmocka_unit_test(headers_are_earned_by_time),
     };
     return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }
