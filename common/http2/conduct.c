@@ -10,8 +10,9 @@ enum {
     IDLE_PER_S = 100,
     BYTES_PER_IDLE = 256,
     FIELD_OVERHEAD = 32, /* RFC 9113, 6.5.2 */
-    HEADER_BYTES_FREE = 2 << 20,
-    HEADER_BYTES_PER_MS = (1 << 20) / 1000
+    HEADER_BYTES_FREE = 256 << 10,
+    COST_OF_UNSEEN_BYTE = 8,
+    HEADER_BYTES_PER_MS = (2 << 20) / 1000
 };
 
 /* Of frames (RFC 9113, 6). */
@@ -62,6 +63,24 @@ lh_status lh_h2_conduct_count_frame(lh_h2_conduct *conduct, const lh_h2_frame_he
 
 /* ---- Header fields ---- */
 
+static lh_status check_header_bytes(const lh_h2_conduct *conduct, lh_error *error) {
+    if (conduct->header_bytes <= HEADER_BYTES_FREE)
+        return LH_OK;
+    return lh_fail(error, LH_ERR_LIMIT, "the peer floods the connection with headers");
+}
+
+lh_status lh_h2_conduct_count_block_frame(lh_h2_conduct *conduct, size_t length, lh_error *error) {
+    uint64_t bytes = (uint64_t)length * COST_OF_UNSEEN_BYTE;
+    conduct->unseen_bytes += bytes;
+    conduct->header_bytes += bytes;
+    return check_header_bytes(conduct, error);
+}
+
+void lh_h2_conduct_end_block(lh_h2_conduct *conduct) {
+    earn(&conduct->header_bytes, conduct->unseen_bytes);
+    conduct->unseen_bytes = 0;
+}
+
 void lh_h2_conduct_begin_block(lh_h2_conduct *conduct) {
     conduct->block_bytes = 0;
 }
@@ -74,9 +93,7 @@ lh_status lh_h2_conduct_count_field(lh_h2_conduct *conduct, size_t name_length, 
     if (conduct->block_bytes > block_bytes_max)
         return lh_fail(error, LH_ERR_LIMIT, "the headers of one request or answer are over %zu bytes",
                        block_bytes_max);
-    if (conduct->header_bytes > HEADER_BYTES_FREE)
-        return lh_fail(error, LH_ERR_LIMIT, "the peer floods the connection with headers");
-    return LH_OK;
+    return check_header_bytes(conduct, error);
 }
 
 /* ---- What is earned ---- */

@@ -64,6 +64,17 @@ static int reset(lh_h2_session *session, int32_t id, uint32_t code) {
 
 /* ---- Incoming ---- */
 
+static int on_begin_frame(nghttp2_session *nghttp2, const nghttp2_frame_hd *header,
+                          void *user_data) {
+    (void)nghttp2;
+    lh_h2_session *session = user_data;
+    lh_error error;
+    if (header->type != NGHTTP2_HEADERS && header->type != NGHTTP2_CONTINUATION)
+        return 0;
+    return judge(session, lh_h2_conduct_count_block_frame(&session->conduct, header->length, &error),
+                 &error);
+}
+
 static int on_begin_headers(nghttp2_session *nghttp2, const nghttp2_frame *frame, void *user_data) {
     (void)nghttp2;
     lh_h2_session *session = user_data;
@@ -100,21 +111,11 @@ static int on_header(nghttp2_session *nghttp2, const nghttp2_frame *frame, const
     return failed ? NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE : 0;
 }
 
-/* A field whose name or value has forbidden bytes is left out of the request, but was decoded. */
-static int on_invalid_header(nghttp2_session *nghttp2, const nghttp2_frame *frame,
-                             const uint8_t *name, size_t name_length, const uint8_t *value,
-                             size_t value_length, uint8_t flags, void *user_data) {
-    (void)nghttp2;
-    (void)frame;
-    (void)name;
-    (void)value;
-    (void)flags;
-    return count_field(user_data, name_length, value_length);
-}
-
 /* HEADERS and DATA. */
 static void on_stream_frame(lh_h2_session *session, const nghttp2_frame *frame) {
     lh_h2_stream *stream = lh_h2_streams_find(&session->streams, frame->hd.stream_id);
+    if (frame->hd.type == NGHTTP2_HEADERS)
+        lh_h2_conduct_end_block(&session->conduct);
     if (!stream)
         return;
     if (frame->hd.type == NGHTTP2_HEADERS && lh_h2_stream_end_headers(stream))
@@ -292,9 +293,9 @@ static nghttp2_session_callbacks *callbacks_create(void) {
     nghttp2_session_callbacks *callbacks;
     if (nghttp2_session_callbacks_new(&callbacks) != 0)
         return NULL;
+    nghttp2_session_callbacks_set_on_begin_frame_callback(callbacks, on_begin_frame);
     nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, on_begin_headers);
     nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
-    nghttp2_session_callbacks_set_on_invalid_header_callback(callbacks, on_invalid_header);
     nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame_recv);
     nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data_chunk);
     nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(callbacks, on_invalid_frame);

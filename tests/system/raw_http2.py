@@ -17,6 +17,9 @@ ERRORS = ("NO_ERROR PROTOCOL_ERROR INTERNAL_ERROR FLOW_CONTROL_ERROR SETTINGS_TI
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 
+NO_TABLE = b"\x20"  # begins the first header block behind the acknowledgement of SETTINGS that allow no table (RFC 7541, 4.2)
+
+
 def frame(kind, flags=0, stream=0, payload=b"", length=None):
     """length: what the header says, where that is a lie."""
     return struct.pack(">I", len(payload) if length is None else length)[1:] + struct.pack(">BBI", kind, flags, stream) + payload

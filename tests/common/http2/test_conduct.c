@@ -140,14 +140,31 @@ static void headers_are_earned_by_time(void **state) {
     (void)state;
     lh_error error;
     lh_h2_conduct conduct = {0};
-    assert_int_equal(allowed_blocks(&conduct, &error), (2 << 20) / 100);
+    assert_int_equal(allowed_blocks(&conduct, &error), (256 << 10) / 100);
     assert_string_equal(error.message, "the peer floods the connection with headers");
-    conduct = (lh_h2_conduct){.header_bytes = 2 << 20};
+    conduct = (lh_h2_conduct){.header_bytes = 256 << 10};
     lh_h2_conduct_note_time(&conduct, 100);
-    assert_int_equal(allowed_blocks(&conduct, &error), 104800 / 100);
-    conduct = (lh_h2_conduct){.header_bytes = 1 << 20};
+    assert_int_equal(allowed_blocks(&conduct, &error), 209700 / 100);
+    conduct = (lh_h2_conduct){.header_bytes = 128 << 10};
     lh_h2_conduct_note_time(&conduct, 3600 * 1000); /* the bucket is full, and holds no more */
-    assert_int_equal(allowed_blocks(&conduct, &error), (2 << 20) / 100);
+    assert_int_equal(allowed_blocks(&conduct, &error), (256 << 10) / 100);
+}
+
+/* A block costs eight times its bytes until it has come to its end. */
+static void ignored_blocks_cost_more(void **state) {
+    (void)state;
+    lh_error error;
+    lh_h2_conduct conduct = {0};
+    for (int i = 0; i < 1000; i++) { /* seen, and so counted by their fields alone */
+        assert_int_equal(lh_h2_conduct_count_block_frame(&conduct, 16384, &error), LH_OK);
+        assert_int_equal(lh_h2_conduct_count_block_frame(&conduct, 16384, &error), LH_OK);
+        lh_h2_conduct_end_block(&conduct);
+    }
+    assert_int_equal(allowed_blocks(&conduct, &error), (256 << 10) / 100);
+    conduct = (lh_h2_conduct){0};
+    assert_int_equal(lh_h2_conduct_count_block_frame(&conduct, 16384, &error), LH_OK);
+    assert_int_equal(lh_h2_conduct_count_block_frame(&conduct, 16384, &error), LH_OK);
+    assert_int_equal(lh_h2_conduct_count_block_frame(&conduct, 1, &error), LH_ERR_LIMIT);
 }
 
 int main(void) {
@@ -159,6 +176,7 @@ int main(void) {
         cmocka_unit_test(the_bucket_fills_with_time_and_use),
         cmocka_unit_test(the_bound_of_a_block_is_exact),
         cmocka_unit_test(headers_are_earned_by_time),
+        cmocka_unit_test(ignored_blocks_cost_more),
     };
     return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }
