@@ -61,23 +61,29 @@ void lh_h2_places_wait(lh_h2_places *places, lh_h2_place *place) {
     place->turn = ++places->turns;
 }
 
-static bool is_before(const lh_h2_place *place, const lh_h2_place *other) {
-    return !other || place->turn < other->turn;
+enum { GROUPS = 4 };
+
+static uint32_t group_of(const lh_h2_places *places, const lh_h2_place *place) {
+    return (is_known(places, place->address) ? 2u : 0u) + (place->had_a_turn ? 1u : 0u);
 }
 
 lh_h2_place *lh_h2_places_take_turn(lh_h2_places *places) {
-    lh_h2_place *place, *first[2] = {NULL, NULL}; /* of unknown and of known addresses */
+    lh_h2_place *place, *first[GROUPS] = {NULL};
     TAILQ_FOREACH(place, &places->new_list, links) {
-        lh_h2_place **of_kind = &first[is_known(places, place->address)];
-        if (place->turn > 0 && is_before(place, *of_kind))
-            *of_kind = place;
+        lh_h2_place **of_group = &first[group_of(places, place)];
+        if (place->turn > 0 && (!*of_group || place->turn < (*of_group)->turn))
+            *of_group = place;
     }
-    bool is_other_kind = first[!places->was_known] != NULL;
-    place = first[is_other_kind ? !places->was_known : places->was_known];
+    uint32_t next = places->last_group;
+    do
+        next = (next + 1) % GROUPS;
+    while (!first[next] && next != places->last_group);
+    place = first[next];
     if (!place)
         return NULL;
-    places->was_known = is_other_kind ? !places->was_known : places->was_known;
+    places->last_group = next;
     place->turn = 0;
+    place->had_a_turn = true;
     return place;
 }
 

@@ -12,9 +12,11 @@
  * A connection that has proven itself gets a place where there is one, or where somebody has one
  * without ever having made a request, or without a request now and from an address that has more.
  *
- * What a new connection says is dealt with when it is its turn: server.c says why. Turns go by
- * halves to addresses that have proven themselves and to others, so that neither keeps the other
- * out; within a half, to whoever waits longest.
+ * What a new connection says is dealt with when it is its turn: server.c says why. Turns go around
+ * four groups: addresses that have proven themselves or not, and connections in their first turn or
+ * in a later one. So neither members that come again nor those that are new are kept out, and who
+ * has begun a handshake soon ends it, since a crowd that only begins them is in another group. Within
+ * a group the turn is that of whoever waits longest.
  *
  * Sans-I/O: who has to go is returned. Private to common/http2. Thread: the owner's. */
 #pragma once
@@ -29,7 +31,8 @@ typedef struct lh_h2_place {
     TAILQ_ENTRY(lh_h2_place) links;
     uint64_t address; /* lh_address_key */
     bool is_proven;
-    uint64_t turn; /* new: its number among those that wait for their turn; 0: it does not wait */
+    uint64_t turn;   /* new: its number among those that wait for their turn; 0: it does not wait */
+    bool had_a_turn; /* new */
     /* Kept by the owner, at the latest when it asks who has to go. */
     bool is_active; /* new: it has said something; proven: it has made a request */
     bool is_busy;   /* it has a request now */
@@ -46,8 +49,8 @@ typedef struct lh_h2_places {
     /* from which connections have proven themselves, the last ones */
     uint64_t known[LH_H2_KNOWN_ADDRESSES];
     uint32_t known_count, known_next;
-    uint64_t turns; /* numbers given, so far */
-    bool was_known; /* the last one whose turn it was */
+    uint64_t turns;      /* numbers given, so far */
+    uint32_t last_group; /* of the last one whose turn it was */
 } lh_h2_places;
 
 /* At least one of each kind. */

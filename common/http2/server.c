@@ -11,9 +11,9 @@
  * A turn is the next step of a handshake, of the first bytes of HTTP/2, or of a request to join;
  * with each, one more connection is accepted. What that took is spent, and when nothing is left of
  * the share, those that come wait for a timer. Connections that have proven themselves are read at
- * once. Members that come while strangers flood the port wait among them: for a second or two where
- * all places and the backlog are taken by others from the same address (connection_places.h says
- * whose turn it is).
+ * once. Members that come while strangers flood the port wait among them, for a second or two where
+ * as many come from the same address as there are places (connection_places.h says whose turn it
+ * is).
  *
  * A thread of its own for handshakes would not need the waiting, but the share: on a machine whose
  * processors are busy with layers, what strangers make that thread do is taken from them. */
@@ -32,7 +32,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BACKLOG = 128 };
+enum {
+    BACKLOG = 128,
+    /* What a connection costs outside of its turns, measured: libuv's accept, writing, closing. */
+    UNSEEN_US = 100
+};
 
 struct lh_h2_server {
     uv_loop_t *loop;
@@ -230,7 +234,8 @@ static bool give_turn(lh_h2_server *server) {
         lh_h2_transport_take_turn(((connection *)place)->transport);
     if (has_come)
         take_connection(server);
-    lh_h2_time_share_spend(&server->share, lh_clock_thread_us() - begin_us, lh_clock_us());
+    int64_t spent_us = lh_clock_thread_us() - begin_us + (has_come ? UNSEEN_US : 0);
+    lh_h2_time_share_spend(&server->share, spent_us, lh_clock_us());
     return place || has_come;
 }
 
