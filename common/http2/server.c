@@ -35,7 +35,10 @@
 enum {
     BACKLOG = 128,
     /* What a connection costs outside of its turns, measured: libuv's accept, writing, closing. */
-    UNSEEN_US = 100
+    UNSEEN_US = 100,
+    /* What one may cost, after it has proven itself, until its faults or its floods end it (conduct.h):
+     * who comes again for more of it comes out of the share. */
+    FAULTS_US = 2000
 };
 
 struct lh_h2_server {
@@ -140,6 +143,8 @@ static void on_ready(void *owner, lh_h2_transport *transport) {
 
 static void on_down(void *owner, lh_h2_transport *transport, lh_status status, const char *reason) {
     connection *c = owner;
+    if (c->place.is_proven && (status == LH_ERR_LIMIT || status == LH_ERR_PROTOCOL))
+        lh_h2_time_share_spend(&c->server->share, FAULTS_US, lh_clock_us());
     if (status != LH_ERR_CLOSED)
         warn(c->server, "connection closed", transport->peer, reason);
     else
