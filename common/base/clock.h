@@ -1,5 +1,5 @@
-/* The monotonic clock, and that of a thread's work. Cores that never ask for the time take it as an argument instead.
- * Thread: any. */
+/* The monotonic clock, and that of a thread's work. Cores that never ask for the time take it as an
+ * argument instead. Thread: any. */
 #pragma once
 
 #include <stdint.h>

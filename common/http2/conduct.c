@@ -91,8 +91,8 @@ lh_status lh_h2_conduct_count_field(lh_h2_conduct *conduct, size_t name_length, 
     conduct->block_bytes += bytes;
     conduct->header_bytes += bytes;
     if (conduct->block_bytes > block_bytes_max)
-        return lh_fail(error, LH_ERR_LIMIT, "the headers of one request or answer are over %zu bytes",
-                       block_bytes_max);
+        return lh_fail(error, LH_ERR_LIMIT,
+                       "the headers of one request or answer are over %zu bytes", block_bytes_max);
     return check_header_bytes(conduct, error);
 }
 

@@ -18,8 +18,8 @@
  * second: six thousand requests of ours.
  *
  * Nobody sees the fields of a block that nghttp2 ignores, since it refused the stream or met a
- * forbidden field. Decoding them costs time all the same (25 ns a byte), so such a block takes eight
- * times its bytes from the bucket.
+ * forbidden field. Decoding them costs time all the same (25 ns a byte), so such a block takes
+ * eight times its bytes from the bucket.
  *
  * Private to session.c. Thread: the session's. */
 #pragma once

@@ -15,8 +15,8 @@
  * What a new connection says is dealt with when it is its turn: server.c says why. Turns go around
  * four groups: addresses that have proven themselves or not, and connections in their first turn or
  * in a later one. So neither members that come again nor those that are new are kept out, and who
- * has begun a handshake soon ends it, since a crowd that only begins them is in another group. Within
- * a group the turn is that of whoever waits longest.
+ * has begun a handshake soon ends it, since a crowd that only begins them is in another group.
+ * Within a group the turn is that of whoever waits longest.
  *
  * Sans-I/O: who has to go is returned. Private to common/http2. Thread: the owner's. */
 #pragma once

@@ -31,7 +31,7 @@ static int submit_settings(const lh_h2_framer *framer) {
         {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, framer->is_server ? limits->streams_max : 0},
         {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, header_bytes},
         {NGHTTP2_SETTINGS_HEADER_TABLE_SIZE, 0}, /* conduct.h says why */
-        {NGHTTP2_SETTINGS_ENABLE_PUSH, 0}, /* a client's */
+        {NGHTTP2_SETTINGS_ENABLE_PUSH, 0},       /* a client's */
     };
     size_t count = sizeof entries / sizeof entries[0];
     int code = nghttp2_submit_settings(framer->nghttp2, NGHTTP2_FLAG_NONE, entries,

@@ -2,8 +2,8 @@
  *
  * The loop on which it runs carries everybody's tokens, and anybody can reach the port. A handshake
  * of TLS costs the loop half a millisecond, and the one who begins it next to nothing; so strangers
- * could take all of its time. Therefore they have a share of it (time_share.h), and what exceeds the
- * share waits:
+ * could take all of its time. Therefore they have a share of it (time_share.h), and what exceeds
+ * the share waits:
  *
  *     kernel's backlog --accept--> what it has said waits --turn--> ... --turn--> PROVEN
  *                                  (at most 4 KiB, in its place)                  reads at will
@@ -36,8 +36,8 @@ enum {
     BACKLOG = 128,
     /* What a connection costs outside of its turns, measured: libuv's accept, writing, closing. */
     UNSEEN_US = 100,
-    /* What one may cost, after it has proven itself, until its faults or its floods end it (conduct.h):
-     * who comes again for more of it comes out of the share. */
+    /* What one may cost, after it has proven itself, until its faults or its floods end it
+     * (conduct.h): who comes again for more of it comes out of the share. */
     FAULTS_US = 2000
 };
 
@@ -104,8 +104,7 @@ static void note_activity(lh_h2_server *server) {
     TAILQ_FOREACH(place, &server->places.proven_list, links) {
         const lh_h2_transport *transport = ((const connection *)place)->transport;
         place->is_active = lh_h2_session_has_served(transport->session);
-        place->is_busy =
-            !transport->down && lh_h2_session_open_streams(transport->session) > 0;
+        place->is_busy = !transport->down && lh_h2_session_open_streams(transport->session) > 0;
     }
 }
 

@@ -71,7 +71,8 @@ static int on_begin_frame(nghttp2_session *nghttp2, const nghttp2_frame_hd *head
     lh_error error;
     if (header->type != NGHTTP2_HEADERS && header->type != NGHTTP2_CONTINUATION)
         return 0;
-    return judge(session, lh_h2_conduct_count_block_frame(&session->conduct, header->length, &error),
+    return judge(session,
+                 lh_h2_conduct_count_block_frame(&session->conduct, header->length, &error),
                  &error);
 }
 
@@ -87,8 +88,8 @@ static int on_begin_headers(nghttp2_session *nghttp2, const nghttp2_frame *frame
     return 0;
 }
 
-/* Whoever goes over the limit is not decoded any further: a fatal error ends nghttp2's work amid the
- * block. */
+/* Whoever goes over the limit is not decoded any further: a fatal error ends nghttp2's work amid
+ * the block. */
 static int count_field(lh_h2_session *session, size_t name_length, size_t value_length) {
     lh_error error;
     return judge(session,

@@ -1,6 +1,7 @@
 /* Bounds streams of one kind: how many there are at once, for each peer and for all, how long one
  * may stand still, and how long it may last. A peer is a certificate's worker; without TLS, an
- * address, or of IPv6 a network of 64 bits: however many connections it has, it has one share. Thread: the loop's. */
+ * address, or of IPv6 a network of 64 bits: however many connections it has, it has one share.
+ * Thread: the loop's. */
 #pragma once
 
 #include "common/http2/stream.h"

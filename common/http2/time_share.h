@@ -2,8 +2,8 @@
  * notice: 5 %, saved up to 200 ms while there is less of it; and a millisecond of pause after each
  * half of one, however much is saved.
  *
- * No clock: now_us is of CLOCK_MONOTONIC, and what was spent is time on the processor, so that other
- * programs on a busy machine do not count. Private to common/http2. Thread: the owner's. */
+ * No clock: now_us is of CLOCK_MONOTONIC, and what was spent is time on the processor, so that
+ * other programs on a busy machine do not count. Private to common/http2. Thread: the owner's. */
 #pragma once
 
 #include <stdbool.h>

@@ -151,9 +151,9 @@ static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer) {
 
 static void take(lh_h2_transport *transport, size_t length) {
     lh_error error;
-    lh_status status =
-        transport->tls ? receive_sealed(transport, transport->input, length, &error)
-                       : lh_h2_session_receive(transport->session, transport->input, length, &error);
+    lh_status status = transport->tls ? receive_sealed(transport, transport->input, length, &error)
+                                      : lh_h2_session_receive(transport->session, transport->input,
+                                                              length, &error);
     if (status != LH_OK)
         close_error(transport, &error);
     wake(transport);

@@ -36,8 +36,8 @@ typedef struct lh_name_claim {
 typedef struct lh_held_name {
     lh_name_claim claim;
     char owner[LH_ADDRESS_TEXT_BYTES]; /* lh_address_render_owner of the peer */
-    int64_t due_us, lease_until_us; /* its next report, and another one after that */
-    uint64_t told_instance;         /* of the last one that was refused; 0: none */
+    int64_t due_us, lease_until_us;    /* its next report, and another one after that */
+    uint64_t told_instance;            /* of the last one that was refused; 0: none */
 } lh_held_name;
 
 /* Begun with zeroes, but for the query. */

@@ -115,9 +115,9 @@ static void the_bound_of_a_block_is_exact(void **state) {
     lh_error error;
     lh_h2_conduct conduct = {0};
     lh_h2_conduct_begin_block(&conduct);
-    assert_int_equal(count_field(&conduct, 10, 10, &error), LH_OK);       /* 52 */
-    assert_int_equal(count_field(&conduct, 10, 6, &error), LH_OK);        /* 100 */
-    assert_int_equal(count_field(&conduct, 0, 0, &error), LH_ERR_LIMIT);  /* a name alone costs 32 */
+    assert_int_equal(count_field(&conduct, 10, 10, &error), LH_OK);      /* 52 */
+    assert_int_equal(count_field(&conduct, 10, 6, &error), LH_OK);       /* 100 */
+    assert_int_equal(count_field(&conduct, 0, 0, &error), LH_ERR_LIMIT); /* a name alone costs 32 */
     assert_string_equal(error.message, "the headers of one request or answer are over 100 bytes");
     lh_h2_conduct_begin_block(&conduct);
     assert_int_equal(count_field(&conduct, 10, 58, &error), LH_OK);

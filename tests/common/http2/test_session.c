@@ -1537,8 +1537,8 @@ static void a_request_for_no_path_gets_400(void **state) {
     assert_int_equal(server.status, LH_OK);
     assert_int_equal(server.count, 0);
     assert_true(pull(&server) > 10);
-    assert_int_equal(server.out[3], 1);    /* HEADERS */
-    assert_int_equal(server.out[9], 0x20); /* no table, though the peer allows one */
+    assert_int_equal(server.out[3], 1);     /* HEADERS */
+    assert_int_equal(server.out[9], 0x20);  /* no table, though the peer allows one */
     assert_int_equal(server.out[10], 0x8c); /* :status 400 (RFC 7541, appendix A) */
     end_close(&server);
 }
@@ -1580,8 +1580,7 @@ static void amplify(end *server) {
     feed(server, raw_client_greeting, sizeof raw_client_greeting);
     memcpy(block, get_root, sizeof get_root);
     long_field(block + sizeof get_root);
-    feed(server, bytes,
-         raw_frame(bytes, 1, 4, 1, block, sizeof get_root + LONG_FIELD_BYTES));
+    feed(server, bytes, raw_frame(bytes, 1, 4, 1, block, sizeof get_root + LONG_FIELD_BYTES));
     assert_int_equal(server->status, LH_OK);
     memcpy(block, get_root, sizeof get_root);
     memset(block + sizeof get_root, 0xbf, sizeof block - sizeof get_root);
@@ -1623,9 +1622,9 @@ static void answers_have_the_same_bound(void **state) {
     lone_open(&client, LH_H2_CLIENT, &limits);
     feed(&client, raw_server_greeting, sizeof raw_server_greeting);
     seen *s = &client.streams[client.count++];
-    assert_int_equal(lh_h2_session_submit(client.session, "GET", "/x", NULL, 0, 0, &events, s,
-                                          &s->stream, NULL),
-                     LH_OK);
+    assert_int_equal(
+        lh_h2_session_submit(client.session, "GET", "/x", NULL, 0, 0, &events, s, &s->stream, NULL),
+        LH_OK);
     pull(&client);
     block[0] = 0x88; /* :status 200 */
     long_field(block + 1);
@@ -1691,12 +1690,12 @@ static void headers_may_not_come_for_ever(void **state) {
     feed(&server, bytes, raw_frame(bytes, 8, 0, 0, "\x10\0\0\0", 4)); /* room for the answers */
     while (server.status == LH_OK && requests < 20000) {
         server.count = 0;
-        feed(&server, bytes,
-             raw_frame(bytes, 1, 5, requests++ * 2 + 1, get_root, sizeof get_root));
+        feed(&server, bytes, raw_frame(bytes, 1, 5, requests++ * 2 + 1, get_root, sizeof get_root));
         says_goaway(&server);
     }
     assert_int_equal(server.status, LH_ERR_LIMIT);
-    assert_int_equal(requests, ((256 << 10) - 8 * sizeof get_root) / (4 * 32 + 10 + 11 + 6 + 11) + 1);
+    assert_int_equal(requests,
+                     ((256 << 10) - 8 * sizeof get_root) / (4 * 32 + 10 + 11 + 6 + 11) + 1);
     end_close(&server);
 }
 

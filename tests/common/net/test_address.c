@@ -76,8 +76,8 @@ static void loopback_is_this_machine_alone(void **state) {
     }
 }
 
-/* A host of IPv6 has all of a network of 64 bits, and one of IPv4 its address, also at a socket that
- * is for both. */
+/* A host of IPv6 has all of a network of 64 bits, and one of IPv4 its address, also at a socket
+ * that is for both. */
 static void an_owner_is_an_address_or_a_network(void **state) {
     (void)state;
     static const char *const cases[][2] = {
