@@ -11,6 +11,7 @@
 enum {
     PUMP_BYTES_MAX = 1 << 20, /* then others on the loop have their turn */
     LINGER_MS = 250,          /* for the peer to close after our last words */
+    LINGER_BYTES_MAX = 64 << 10,
     ENROLMENT_MS_MAX = 10000, /* of a connection without a certificate */
     /* of one that waits for its turn, so that none takes long */
     TURN_BYTES_MAX = 4096
@@ -159,11 +160,15 @@ static void take(lh_h2_transport *transport, size_t length) {
     wake(transport);
 }
 
-/* The kernel keeps what comes behind our last words, however much it is. */
+/* What comes behind our last words is thrown away, and much of it stays with the kernel: reading it
+ * would cost us time for as long as the peer likes to send. */
 static void on_read_when_down(lh_h2_transport *transport, ssize_t length) {
-    if (length < 0)
+    if (length < 0) {
         close_handles(transport);
-    else
+        return;
+    }
+    transport->lingered_bytes += (size_t)length;
+    if (transport->lingered_bytes > LINGER_BYTES_MAX)
         uv_read_stop((uv_stream_t *)&transport->tcp);
 }
 
@@ -312,8 +317,7 @@ static void on_lingered(uv_timer_t *timer) {
 }
 
 /* A socket closed with unread bytes in it sends a reset, which may destroy our last words at the
- * peer: so say that nothing follows, and give it a moment to read them and close. What it says
- * meanwhile is not read: that would cost us time for as much as it likes to send. */
+ * peer: so say that nothing follows, and read on for a moment. */
 static bool linger(lh_h2_transport *transport) {
     if (transport->close_status == LH_ERR_TIMEOUT || transport->is_curt ||
         shutdown(lh_h2_output_descriptor(&transport->output), SHUT_WR) != 0)

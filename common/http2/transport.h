@@ -62,10 +62,11 @@ struct lh_h2_transport {
     bool heard;                       /* a byte has come */
     size_t waiting_bytes;             /* of input */
     bool ready, peer_closed, closing, down;
-    bool is_enrolling;    /* the session is for that alone */
-    int64_t enrolment_ms; /* how long it has been */
-    bool is_curt;         /* does not wait for the peer to read its last words */
-    bool dry;             /* all that the session had to say is with the kernel */
+    bool is_enrolling;     /* the session is for that alone */
+    int64_t enrolment_ms;  /* how long it has been */
+    bool is_curt;          /* does not wait for the peer to read its last words */
+    size_t lingered_bytes; /* that have come after them */
+    bool dry;              /* all that the session had to say is with the kernel */
     lh_status close_status;
     char close_reason[LH_ERROR_MESSAGE_BYTES];
     lh_h2_output output; /* its bytes and what follows are not initialized */
