@@ -69,9 +69,10 @@ static lh_status check_header_bytes(const lh_h2_conduct *conduct, lh_error *erro
     return lh_fail(error, LH_ERR_LIMIT, "the peer floods the connection with headers");
 }
 
-lh_status lh_h2_conduct_count_block_frame(lh_h2_conduct *conduct, size_t length, lh_error *error) {
+lh_status lh_h2_conduct_count_block_frame(lh_h2_conduct *conduct, bool begins_block, size_t length,
+                                          lh_error *error) {
     uint64_t bytes = (uint64_t)length * COST_OF_UNSEEN_BYTE;
-    conduct->unseen_bytes += bytes;
+    conduct->unseen_bytes = begins_block ? bytes : conduct->unseen_bytes + bytes;
     conduct->header_bytes += bytes;
     return check_header_bytes(conduct, error);
 }

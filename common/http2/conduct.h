@@ -27,6 +27,7 @@
 #include "common/base/status.h"
 #include "common/http2/frame_scanner.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -50,8 +51,10 @@ lh_status lh_h2_conduct_count_reset(lh_h2_conduct *conduct, lh_error *error);
 lh_status lh_h2_conduct_count_frame(lh_h2_conduct *conduct, const lh_h2_frame_header *frame,
                                     lh_error *error);
 
-/* A frame of a header block begins, with so many bytes. LH_ERR_LIMIT as above. */
-lh_status lh_h2_conduct_count_block_frame(lh_h2_conduct *conduct, size_t length, lh_error *error);
+/* A frame with so many bytes of a header block begins, and perhaps the block. LH_ERR_LIMIT as
+ * above. */
+lh_status lh_h2_conduct_count_block_frame(lh_h2_conduct *conduct, bool begins_block, size_t length,
+                                          lh_error *error);
 /* The block has come to its end, and was not ignored. */
 void lh_h2_conduct_end_block(lh_h2_conduct *conduct);
 /* A header block that is not ignored begins; or trailers do. */

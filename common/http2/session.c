@@ -72,7 +72,8 @@ static int on_begin_frame(nghttp2_session *nghttp2, const nghttp2_frame_hd *head
     if (header->type != NGHTTP2_HEADERS && header->type != NGHTTP2_CONTINUATION)
         return 0;
     return judge(session,
-                 lh_h2_conduct_count_block_frame(&session->conduct, header->length, &error),
+                 lh_h2_conduct_count_block_frame(&session->conduct, header->type == NGHTTP2_HEADERS,
+                                                 header->length, &error),
                  &error);
 }
 

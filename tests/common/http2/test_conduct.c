@@ -150,21 +150,28 @@ static void headers_are_earned_by_time(void **state) {
     assert_int_equal(allowed_blocks(&conduct, &error), (256 << 10) / 100);
 }
 
+static lh_status count_frame(lh_h2_conduct *conduct, bool begins_block, size_t length,
+                             lh_error *error) {
+    return lh_h2_conduct_count_block_frame(conduct, begins_block, length, error);
+}
+
 /* A block costs eight times its bytes until it has come to its end. */
 static void ignored_blocks_cost_more(void **state) {
     (void)state;
     lh_error error;
     lh_h2_conduct conduct = {0};
     for (int i = 0; i < 1000; i++) { /* seen, and so counted by their fields alone */
-        assert_int_equal(lh_h2_conduct_count_block_frame(&conduct, 16384, &error), LH_OK);
-        assert_int_equal(lh_h2_conduct_count_block_frame(&conduct, 16384, &error), LH_OK);
+        assert_int_equal(count_frame(&conduct, true, 16384, &error), LH_OK);
+        assert_int_equal(count_frame(&conduct, false, 16384, &error), LH_OK);
         lh_h2_conduct_end_block(&conduct);
     }
     assert_int_equal(allowed_blocks(&conduct, &error), (256 << 10) / 100);
     conduct = (lh_h2_conduct){0};
-    assert_int_equal(lh_h2_conduct_count_block_frame(&conduct, 16384, &error), LH_OK);
-    assert_int_equal(lh_h2_conduct_count_block_frame(&conduct, 16384, &error), LH_OK);
-    assert_int_equal(lh_h2_conduct_count_block_frame(&conduct, 1, &error), LH_ERR_LIMIT);
+    assert_int_equal(count_frame(&conduct, true, 16384, &error), LH_OK);
+    assert_int_equal(count_frame(&conduct, true, 16383, &error), LH_OK); /* the first is ignored */
+    lh_h2_conduct_end_block(&conduct); /* this gives nothing back of the other one */
+    assert_int_equal(count_frame(&conduct, true, 16384, &error), LH_OK);
+    assert_int_equal(count_frame(&conduct, true, 1, &error), LH_ERR_LIMIT);
 }
 
 int main(void) {
