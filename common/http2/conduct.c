@@ -8,7 +8,11 @@ enum {
     RESETS_PER_STREAMS = 2,
     IDLE_FREE = 1000,
     IDLE_PER_S = 100,
-    BYTES_PER_IDLE = 256
+    BYTES_PER_IDLE = 256,
+    FIELD_OVERHEAD = 32, /* RFC 9113, 6.5.2 */
+    HEADER_BYTES_FREE = 256 << 10,
+    COST_OF_UNSEEN_BYTE = 8,
+    HEADER_BYTES_PER_MS = (2 << 20) / 1000
 };
 
 /* Of frames (RFC 9113, 6). */
@@ -41,14 +45,14 @@ static bool is_idle(const lh_h2_frame_header *frame) {
     return frame->type != HEADERS && frame->type != CONTINUATION;
 }
 
-static void earn(lh_h2_conduct *conduct, uint64_t frames) {
-    conduct->idle -= frames < conduct->idle ? frames : conduct->idle;
+static void earn(uint64_t *taken, uint64_t earned) {
+    *taken -= earned < *taken ? earned : *taken;
 }
 
 lh_status lh_h2_conduct_count_frame(lh_h2_conduct *conduct, const lh_h2_frame_header *frame,
                                     lh_error *error) {
     if (frame->type == HEADERS)
-        earn(conduct, 1);
+        earn(&conduct->idle, 1);
     if (!is_idle(frame) || ++conduct->idle <= IDLE_FREE)
         return LH_OK;
     return lh_fail(error, LH_ERR_LIMIT,
@@ -57,12 +61,51 @@ lh_status lh_h2_conduct_count_frame(lh_h2_conduct *conduct, const lh_h2_frame_he
                    frame->type);
 }
 
+/* ---- Header fields ---- */
+
+static lh_status check_header_bytes(const lh_h2_conduct *conduct, lh_error *error) {
+    if (conduct->header_bytes <= HEADER_BYTES_FREE)
+        return LH_OK;
+    return lh_fail(error, LH_ERR_LIMIT, "the peer floods the connection with headers");
+}
+
+lh_status lh_h2_conduct_count_block_frame(lh_h2_conduct *conduct, bool begins_block, size_t length,
+                                          lh_error *error) {
+    uint64_t bytes = (uint64_t)length * COST_OF_UNSEEN_BYTE;
+    conduct->unseen_bytes = begins_block ? bytes : conduct->unseen_bytes + bytes;
+    conduct->header_bytes += bytes;
+    return check_header_bytes(conduct, error);
+}
+
+void lh_h2_conduct_end_block(lh_h2_conduct *conduct) {
+    earn(&conduct->header_bytes, conduct->unseen_bytes);
+    conduct->unseen_bytes = 0;
+}
+
+void lh_h2_conduct_begin_block(lh_h2_conduct *conduct) {
+    conduct->block_bytes = 0;
+}
+
+lh_status lh_h2_conduct_count_field(lh_h2_conduct *conduct, size_t name_length, size_t value_length,
+                                    size_t block_bytes_max, lh_error *error) {
+    uint64_t bytes = FIELD_OVERHEAD + (uint64_t)name_length + value_length;
+    conduct->block_bytes += bytes;
+    conduct->header_bytes += bytes;
+    if (conduct->block_bytes > block_bytes_max)
+        return lh_fail(error, LH_ERR_LIMIT,
+                       "the headers of one request or answer are over %zu bytes", block_bytes_max);
+    return check_header_bytes(conduct, error);
+}
+
+/* ---- What is earned ---- */
+
 void lh_h2_conduct_note_sent(lh_h2_conduct *conduct, size_t bytes) {
     conduct->sent_bytes += bytes;
-    earn(conduct, conduct->sent_bytes / BYTES_PER_IDLE);
+    earn(&conduct->idle, conduct->sent_bytes / BYTES_PER_IDLE);
     conduct->sent_bytes %= BYTES_PER_IDLE;
 }
 
 void lh_h2_conduct_note_time(lh_h2_conduct *conduct, uint64_t passed_ms) {
-    earn(conduct, passed_ms * IDLE_PER_S / 1000);
+    earn(&conduct->idle, passed_ms * IDLE_PER_S / 1000);
+    earn(&conduct->header_bytes, passed_ms * HEADER_BYTES_PER_MS);
 }

@@ -30,7 +30,8 @@ static int submit_settings(const lh_h2_framer *framer) {
          lh_min_u32(limits->window_bytes, NGHTTP2_MAX_WINDOW_SIZE)},
         {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, framer->is_server ? limits->streams_max : 0},
         {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, header_bytes},
-        {NGHTTP2_SETTINGS_ENABLE_PUSH, 0}, /* a client's */
+        {NGHTTP2_SETTINGS_HEADER_TABLE_SIZE, 0}, /* conduct.h says why */
+        {NGHTTP2_SETTINGS_ENABLE_PUSH, 0},       /* a client's */
     };
     size_t count = sizeof entries / sizeof entries[0];
     int code = nghttp2_submit_settings(framer->nghttp2, NGHTTP2_FLAG_NONE, entries,
@@ -49,6 +50,7 @@ static nghttp2_option *options_create(void) {
         return NULL;
     nghttp2_option_set_no_auto_window_update(option, 1);
     nghttp2_option_set_no_closed_streams(option, 1);
+    nghttp2_option_set_max_deflate_dynamic_table_size(option, 0);
     nghttp2_option_set_max_outbound_ack(option, OUTBOUND_ACKS_MAX);
     nghttp2_option_set_stream_reset_rate_limit(option, RESETS_BURST, RESETS_PER_S);
     nghttp2_option_set_max_continuations(option, CONTINUATIONS_MAX);

@@ -13,7 +13,8 @@ typedef struct lh_h2_limits {
     uint32_t connections_max; /* server: that speak HTTP/2. Default 64 */
     /* server: that do not yet, beside the former (common/net/connection_places.h). Default 128 */
     uint32_t new_connections_max;
-    /* of one request: names, values and 32 for each (RFC 9113, 6.5.2). Default 16 KiB */
+    /* of one request or answer: names, values and 32 for each (RFC 9113, 6.5.2); more ends the
+     * connection. Default 16 KiB */
     size_t header_bytes_max;
     int64_t ping_interval_ms; /* 0: none. Default 500 */
     /* The connection is dead after this time without a byte or a PING answer; after three times as

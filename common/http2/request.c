@@ -7,30 +7,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    HEADER_OVERHEAD = 32, /* RFC 9113, 6.5.2 */
-    BLOCK_BYTES_FIRST = 512
-};
+enum { BLOCK_BYTES_FIRST = 512 };
 
 typedef struct field {
     size_t name, value; /* offsets in the block; both are terminated */
 } field;
 
 struct lh_h2_request_builder {
-    size_t bytes_max, counted;
     char *block;
     size_t used, capacity;
     field *fields;
     size_t field_count, field_capacity;
     lh_h2_header *headers;
-    bool over;
 };
 
-lh_h2_request_builder *lh_h2_request_builder_create(size_t bytes_max) {
-    lh_h2_request_builder *builder = calloc(1, sizeof *builder);
-    if (builder)
-        builder->bytes_max = bytes_max;
-    return builder;
+lh_h2_request_builder *lh_h2_request_builder_create(void) {
+    return calloc(1, sizeof(lh_h2_request_builder));
 }
 
 void lh_h2_request_builder_destroy(lh_h2_request_builder *builder) {
@@ -61,15 +53,8 @@ static size_t block_append(lh_h2_request_builder *builder, const void *bytes, si
 
 lh_status lh_h2_request_builder_add(lh_h2_request_builder *builder, const void *name,
                                     size_t name_length, const void *value, size_t value_length) {
-    size_t left = builder->bytes_max - builder->counted;
-    if (builder->over || left < HEADER_OVERHEAD || name_length > left - HEADER_OVERHEAD ||
-        value_length > left - HEADER_OVERHEAD - name_length) {
-        builder->over = true;
-        return LH_ERR_LIMIT;
-    }
     if (!reserve(builder, name_length + value_length + 2))
         return LH_ERR_NO_MEMORY;
-    builder->counted += name_length + value_length + HEADER_OVERHEAD;
     field *added = &builder->fields[builder->field_count++];
     added->name = block_append(builder, name, name_length);
     added->value = block_append(builder, value, value_length);
@@ -86,8 +71,6 @@ static void split_query(char *target, lh_h2_request *request) {
 
 lh_status lh_h2_request_builder_finish(lh_h2_request_builder *builder, lh_h2_request *request) {
     *request = (lh_h2_request){.query = "", .peer = ""};
-    if (builder->over)
-        return LH_ERR_LIMIT;
     builder->headers = malloc((builder->field_count + 1) * sizeof *builder->headers);
     if (!builder->headers)
         return LH_ERR_NO_MEMORY;

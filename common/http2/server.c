@@ -1,9 +1,29 @@
-/* The listening side: a socket and the connections that it took. */
+/* The listening side: a socket and the connections that it took.
+ *
+ * The loop on which it runs carries everybody's tokens, and anybody can reach the port. A handshake
+ * of TLS costs the loop half a millisecond, and the one who begins it next to nothing; so strangers
+ * could take all of its time. Therefore they have a share of it (time_share.h), and what exceeds
+ * the share waits:
+ *
+ *     kernel's backlog --accept--> what it has said waits --turn--> ... --turn--> PROVEN
+ *                                  (at most 4 KiB, in its place)                  reads at will
+ *
+ * A turn is the next step of a handshake, of the first bytes of HTTP/2, or of a request to join;
+ * with each, one more connection is accepted. What that took is spent, and when nothing is left of
+ * the share, those that come wait for a timer. Connections that have proven themselves are read at
+ * once. Members that come while strangers flood the port wait among them, for a second or two where
+ * as many come from the same address as there are places (connection_places.h says whose turn it
+ * is).
+ *
+ * A thread of its own for handshakes would not need the waiting, but the share: on a machine whose
+ * processors are busy with layers, what strangers make that thread do is taken from them. */
 #include "common/http2/server.h"
 
+#include "common/base/arithmetic.h"
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/log_limit.h"
+#include "common/http2/time_share.h"
 #include "common/http2/transport.h"
 #include "common/net/connection_places.h"
 
@@ -12,7 +32,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BACKLOG = 128 };
+enum {
+    BACKLOG = 128,
+    /* What a connection costs outside of its turns, measured: libuv's accept, writing, closing. */
+    UNSEEN_US = 100,
+    /* What one may cost, after it has proven itself, until its faults or its floods end it
+     * (conduct.h): who comes again for more of it comes out of the share. */
+    FAULTS_US = 2000
+};
 
 struct lh_h2_server {
     uv_loop_t *loop;
@@ -23,10 +50,13 @@ struct lh_h2_server {
     void *enrolment_context;
     lh_tls_context *tls;
     uv_tcp_t listener;
-    bool listening; /* the handle is not closed yet */
+    uv_timer_t turns;
+    int open_handles;
+    bool is_connection_waiting; /* libuv has taken it from the backlog, and takes no more */
     int port;
     lh_h2_transport *transports;
     lh_connection_places places;
+    lh_h2_time_share share; /* of those that have not proven themselves */
     lh_log_limit log_limit; /* of lines that strangers can cause */
     uint64_t accepted;      /* connections, so far */
     bool closing;
@@ -43,7 +73,7 @@ typedef struct connection {
 } connection;
 
 static void release(lh_h2_server *server) {
-    if (server->listening || server->transports)
+    if (server->open_handles > 0 || server->transports)
         return;
     if (server->on_closed)
         server->on_closed(server->closed_context);
@@ -68,12 +98,13 @@ static void leave_place(connection *c) {
 
 static void note_activity(lh_h2_server *server) {
     lh_connection_place *place;
-    TAILQ_FOREACH(place, &server->places.list, links) {
+    TAILQ_FOREACH(place, &server->places.new_list, links) {
+        place->is_active = ((const connection *)place)->transport->heard;
+    }
+    TAILQ_FOREACH(place, &server->places.proven_list, links) {
         const lh_h2_transport *transport = ((const connection *)place)->transport;
-        place->is_active =
-            place->is_proven ? lh_h2_session_has_served(transport->session) : transport->heard;
-        place->is_busy = place->is_proven && !transport->down &&
-                         lh_h2_session_open_streams(transport->session) > 0;
+        place->is_active = lh_h2_session_has_served(transport->session);
+        place->is_busy = !transport->down && lh_h2_session_open_streams(transport->session) > 0;
     }
 }
 
@@ -92,6 +123,15 @@ static void make_room_for(connection *newcomer) {
         lh_h2_transport_abort(c->transport, LH_ERR_BUSY, "another connection has got its place");
 }
 
+static void give_turns(lh_h2_server *server);
+
+static void on_wait(void *owner, lh_h2_transport *transport) {
+    connection *c = owner;
+    (void)transport;
+    lh_connection_places_wait(&c->server->places, &c->place);
+    give_turns(c->server);
+}
+
 static void on_ready(void *owner, lh_h2_transport *transport) {
     connection *c = owner;
     if (!c->has_place || transport->is_enrolling) /* anybody may come so far to enrol */
@@ -102,6 +142,8 @@ static void on_ready(void *owner, lh_h2_transport *transport) {
 
 static void on_down(void *owner, lh_h2_transport *transport, lh_status status, const char *reason) {
     connection *c = owner;
+    if (c->place.is_proven && (status == LH_ERR_LIMIT || status == LH_ERR_PROTOCOL))
+        lh_h2_time_share_spend(&c->server->share, FAULTS_US, lh_clock_us());
     if (status != LH_ERR_CLOSED)
         warn(c->server, "connection closed", transport->peer, reason);
     else
@@ -131,6 +173,7 @@ static connection *add_connection(lh_h2_server *server) {
         .server_context = server->context,
         .on_enrolment = server->on_enrolment,
         .enrolment_context = server->enrolment_context,
+        .on_wait = on_wait,
         .on_ready = on_ready,
         .on_down = on_down,
         .on_released = on_released,
@@ -161,21 +204,59 @@ static void refuse(lh_h2_server *server) {
     uv_close((uv_handle_t *)tcp, on_refused_closed);
 }
 
+static void take_connection(lh_h2_server *server) {
+    server->is_connection_waiting = false;
+    connection *c = add_connection(server);
+    if (!c) {
+        refuse(server);
+        return;
+    }
+    lh_h2_transport_accept(c->transport, (uv_stream_t *)&server->listener);
+    lh_connection_places_add(&server->places, &c->place, c->transport->address);
+    c->has_place = true;
+    make_room_for(c);
+}
+
 static void on_connection(uv_stream_t *listener, int code) {
     lh_h2_server *server = listener->data;
     if (code < 0) {
         warn(server, "accept failed", "", uv_strerror(code));
         return;
     }
-    connection *c = add_connection(server);
-    if (!c) {
-        refuse(server);
-        return;
+    server->is_connection_waiting = true;
+    give_turns(server);
+}
+
+/* ---- Turns ---- */
+
+/* False: nobody waits. */
+static bool give_turn(lh_h2_server *server) {
+    int64_t begin_us = lh_clock_thread_us();
+    lh_connection_place *place = lh_connection_places_take_turn(&server->places);
+    bool has_come = server->is_connection_waiting;
+    if (place)
+        lh_h2_transport_take_turn(((connection *)place)->transport);
+    if (has_come)
+        take_connection(server);
+    int64_t spent_us = lh_clock_thread_us() - begin_us + (has_come ? UNSEEN_US : 0);
+    lh_h2_time_share_spend(&server->share, spent_us, lh_clock_us());
+    return place || has_come;
+}
+
+static void on_turn(uv_timer_t *timer) {
+    give_turns(timer->data);
+}
+
+/* Now, as far as the share goes, and else later. */
+static void give_turns(lh_h2_server *server) {
+    int64_t wait_us = 0;
+    bool do_wait = true;
+    while (do_wait && wait_us == 0) {
+        wait_us = lh_h2_time_share_wait_us(&server->share, lh_clock_us());
+        do_wait = wait_us > 0 || give_turn(server);
     }
-    lh_h2_transport_accept(c->transport, listener);
-    lh_connection_places_add(&server->places, &c->place, c->transport->address);
-    c->has_place = true;
-    make_room_for(c);
+    if (do_wait && !server->closing)
+        uv_timer_start(&server->turns, on_turn, (uint64_t)(wait_us + 999) / 1000, 0);
 }
 
 /* ---- Opening and closing ---- */
@@ -198,17 +279,23 @@ static lh_status resolve(uv_loop_t *loop, const lh_address *address,
     return LH_OK;
 }
 
-static void on_listener_closed(uv_handle_t *handle) {
+static void on_handle_closed(uv_handle_t *handle) {
     lh_h2_server *server = handle->data;
-    server->listening = false;
+    server->open_handles--;
     release(server);
+}
+
+static void close_handles(lh_h2_server *server) {
+    uv_close((uv_handle_t *)&server->listener, on_handle_closed);
+    uv_close((uv_handle_t *)&server->turns, on_handle_closed);
 }
 
 static lh_status listen_on(lh_h2_server *server, const struct sockaddr_storage *address,
                            const char *text, lh_error *error) {
     uv_tcp_init(server->loop, &server->listener);
-    server->listener.data = server;
-    server->listening = true;
+    uv_timer_init(server->loop, &server->turns);
+    server->listener.data = server->turns.data = server;
+    server->open_handles = 2;
     int code = uv_tcp_bind(&server->listener, (const struct sockaddr *)address, 0);
     if (code == 0)
         code = uv_listen((uv_stream_t *)&server->listener, BACKLOG, on_connection);
@@ -240,6 +327,7 @@ lh_status lh_h2_server_create(uv_loop_t *loop, const char *listen, const lh_tls_
     server->limits = limits ? *limits : lh_h2_default_limits();
     server->on_request = on_request;
     server->context = server_context;
+    lh_h2_time_share_init(&server->share, lh_clock_us());
     lh_connection_places_init(&server->places, server->limits.new_connections_max,
                               server->limits.connections_max);
     if (tls)
@@ -248,8 +336,8 @@ lh_status lh_h2_server_create(uv_loop_t *loop, const char *listen, const lh_tls_
         status = listen_on(server, &target, listen, error);
     if (status == LH_OK)
         *out = server;
-    else if (server->listening) /* freed when the loop runs */
-        uv_close((uv_handle_t *)&server->listener, on_listener_closed);
+    else if (server->open_handles > 0) /* freed when the loop runs */
+        close_handles(server);
     else
         release(server);
     return status;
@@ -284,7 +372,7 @@ void lh_h2_server_close(lh_h2_server *server, void (*on_closed)(void *), void *c
     server->closing = true;
     server->on_closed = on_closed;
     server->closed_context = context;
-    uv_close((uv_handle_t *)&server->listener, on_listener_closed);
+    close_handles(server);
     for (lh_h2_transport *t = server->transports; t; t = t->next)
         lh_h2_transport_close(t, LH_ERR_CLOSED, "the server is closing");
 }

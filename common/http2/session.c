@@ -64,15 +64,39 @@ static int reset(lh_h2_session *session, int32_t id, uint32_t code) {
 
 /* ---- Incoming ---- */
 
+static int on_begin_frame(nghttp2_session *nghttp2, const nghttp2_frame_hd *header,
+                          void *user_data) {
+    (void)nghttp2;
+    lh_h2_session *session = user_data;
+    lh_error error;
+    if (header->type != NGHTTP2_HEADERS && header->type != NGHTTP2_CONTINUATION)
+        return 0;
+    return judge(session,
+                 lh_h2_conduct_count_block_frame(&session->conduct, header->type == NGHTTP2_HEADERS,
+                                                 header->length, &error),
+                 &error);
+}
+
 static int on_begin_headers(nghttp2_session *nghttp2, const nghttp2_frame *frame, void *user_data) {
     (void)nghttp2;
     lh_h2_session *session = user_data;
+    lh_h2_conduct_begin_block(&session->conduct);
     if (!session->framer.is_server || frame->headers.cat != NGHTTP2_HCAT_REQUEST)
         return 0;
     int32_t id = frame->hd.stream_id;
     if (session->shutting_down || lh_h2_stream_accept(&session->streams, id) != LH_OK)
         return reset(session, id, NGHTTP2_REFUSED_STREAM);
     return 0;
+}
+
+/* Whoever goes over the limit is not decoded any further: a fatal error ends nghttp2's work amid
+ * the block. */
+static int count_field(lh_h2_session *session, size_t name_length, size_t value_length) {
+    lh_error error;
+    return judge(session,
+                 lh_h2_conduct_count_field(&session->conduct, name_length, value_length,
+                                           session->config.limits->header_bytes_max, &error),
+                 &error);
 }
 
 static int on_header(nghttp2_session *nghttp2, const nghttp2_frame *frame, const uint8_t *name,
@@ -82,6 +106,8 @@ static int on_header(nghttp2_session *nghttp2, const nghttp2_frame *frame, const
     (void)flags;
     lh_h2_session *session = user_data;
     lh_h2_stream *stream = lh_h2_streams_find(&session->streams, frame->hd.stream_id);
+    if (count_field(session, name_length, value_length) != 0)
+        return NGHTTP2_ERR_CALLBACK_FAILURE;
     bool failed =
         stream && lh_h2_stream_add_header(stream, name, name_length, value, value_length) != LH_OK;
     return failed ? NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE : 0;
@@ -90,6 +116,8 @@ static int on_header(nghttp2_session *nghttp2, const nghttp2_frame *frame, const
 /* HEADERS and DATA. */
 static void on_stream_frame(lh_h2_session *session, const nghttp2_frame *frame) {
     lh_h2_stream *stream = lh_h2_streams_find(&session->streams, frame->hd.stream_id);
+    if (frame->hd.type == NGHTTP2_HEADERS)
+        lh_h2_conduct_end_block(&session->conduct);
     if (!stream)
         return;
     if (frame->hd.type == NGHTTP2_HEADERS && lh_h2_stream_end_headers(stream))
@@ -267,6 +295,7 @@ static nghttp2_session_callbacks *callbacks_create(void) {
     nghttp2_session_callbacks *callbacks;
     if (nghttp2_session_callbacks_new(&callbacks) != 0)
         return NULL;
+    nghttp2_session_callbacks_set_on_begin_frame_callback(callbacks, on_begin_frame);
     nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, on_begin_headers);
     nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
     nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame_recv);

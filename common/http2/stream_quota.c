@@ -87,12 +87,11 @@ void lh_stream_quota_close(lh_stream_quota *quota, void (*on_closed)(void *), vo
 
 /* ---- Places ---- */
 
-static void name_peer(const lh_h2_request *request, char *name, size_t size) {
-    const char *colon = strrchr(request->peer, ':');
+static void name_peer(const lh_h2_request *request, char name[LH_ADDRESS_TEXT_BYTES]) {
     if (request->peer_identity->kind == LH_TLS_WORKER)
-        snprintf(name, size, "%s", request->peer_identity->name);
+        snprintf(name, LH_ADDRESS_TEXT_BYTES, "%s", request->peer_identity->name);
     else
-        snprintf(name, size, "%.*s", colon ? (int)(colon - request->peer) : 0, request->peer);
+        lh_address_render_owner(request->peer, name);
 }
 
 static uint32_t count_of(const lh_stream_quota *quota, const char *peer) {
@@ -147,8 +146,8 @@ static bool make_room(lh_stream_quota *quota, uint32_t count, uint32_t most, con
 }
 
 bool lh_stream_quota_is_full(const lh_stream_quota *quota, const lh_h2_request *request) {
-    char peer[sizeof quota->first->peer];
-    name_peer(request, peer, sizeof peer);
+    char peer[LH_ADDRESS_TEXT_BYTES];
+    name_peer(request, peer);
     return quota->count >= quota->limits.all_max || count_of(quota, peer) >= quota->limits.peer_max;
 }
 
@@ -180,7 +179,7 @@ lh_status lh_stream_place_enter_for(lh_stream_place *place, lh_stream_quota *quo
                                     const char *sender) {
     *place =
         (lh_stream_place){.quota = quota, .stream = stream, .patience = 1, .next = quota->first};
-    name_peer(request, place->peer, sizeof place->peer);
+    name_peer(request, place->peer);
     snprintf(place->sender, sizeof place->sender, "%s", sender ? sender : "");
     if (!has_room(quota, place->peer, stream))
         return LH_ERR_LIMIT;

@@ -1,9 +1,11 @@
 /* Bounds streams of one kind: how many there are at once, for each peer and for all, how long one
  * may stand still, and how long it may last. A peer is a certificate's worker; without TLS, an
- * address: however many connections it has, it has one share. Thread: the loop's. */
+ * address, or of IPv6 a network of 64 bits: however many connections it has, it has one share.
+ * Thread: the loop's. */
 #pragma once
 
 #include "common/http2/stream.h"
+#include "common/net/address.h"
 
 #include <uv.h>
 
@@ -45,7 +47,7 @@ typedef struct lh_stream_place {
     bool is_dropped; /* cancelled: it leaves when its stream has closed */
     uint32_t idle_ticks, age_ticks;
     size_t held_bytes; /* its owner's count of what it keeps of it */
-    char peer[64];
+    char peer[LH_ADDRESS_TEXT_BYTES];
     char sender[80]; /* for whom the peer passes it on, as it says; "": for itself */
 } lh_stream_place;
 

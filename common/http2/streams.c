@@ -88,8 +88,7 @@ lh_status lh_h2_stream_accept(lh_h2_streams *streams, int32_t id) {
     if (!stream)
         return LH_ERR_NO_MEMORY;
     stream->id = id;
-    stream->request =
-        lh_h2_request_builder_create(streams->framer->config->limits->header_bytes_max);
+    stream->request = lh_h2_request_builder_create();
     if (!stream->request) {
         take_out(stream);
         destroy(stream);
@@ -135,11 +134,8 @@ lh_status lh_h2_stream_closing_status(const lh_h2_stream *stream, uint32_t code)
 
 lh_status lh_h2_stream_add_header(lh_h2_stream *stream, const uint8_t *name, size_t name_length,
                                   const uint8_t *value, size_t value_length) {
-    if (stream->request) {
-        lh_status status =
-            lh_h2_request_builder_add(stream->request, name, name_length, value, value_length);
-        return status == LH_ERR_NO_MEMORY ? status : LH_OK; /* _finish tells of the limit */
-    }
+    if (stream->request)
+        return lh_h2_request_builder_add(stream->request, name, name_length, value, value_length);
     if (!stream->is_response_reported && name_length == 7 && memcmp(name, ":status", 7) == 0)
         stream->http_status =
             atoi((const char *)value); /* three digits and a terminator: nghttp2 has checked */
@@ -153,9 +149,7 @@ static void dispatch_request(lh_h2_stream *stream) {
     request.peer = config->peer;
     request.connection = config->connection;
     request.peer_identity = config->peer_identity;
-    if (status == LH_ERR_LIMIT)
-        lh_h2_stream_respond(stream, 431, "the request's headers are over the limit\n");
-    else if (status == LH_ERR_INVALID)
+    if (status == LH_ERR_INVALID)
         lh_h2_stream_respond(stream, 400,
                              "the request needs a method and a path that begins with '/'\n");
     else if (status == LH_OK)

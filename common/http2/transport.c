@@ -11,7 +11,10 @@
 enum {
     PUMP_BYTES_MAX = 1 << 20, /* then others on the loop have their turn */
     LINGER_MS = 250,          /* for the peer to close after our last words */
-    ENROLMENT_MS_MAX = 10000  /* of a connection without a certificate */
+    LINGER_BYTES_MAX = 64 << 10,
+    ENROLMENT_MS_MAX = 10000, /* of a connection without a certificate */
+    /* of one that waits for its turn, so that none takes long */
+    TURN_BYTES_MAX = 4096
 };
 
 /* Of the first buffer: all before it is initialized. */
@@ -136,17 +139,44 @@ static lh_status receive_sealed(lh_h2_transport *transport, const uint8_t *bytes
     return status;
 }
 
+static bool must_wait(const lh_h2_transport *transport) {
+    return transport->config.on_wait && (!transport->ready || transport->is_enrolling);
+}
+
 static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer) {
     (void)suggested;
     lh_h2_transport *transport = handle->data;
-    *buffer = uv_buf_init((char *)transport->input, sizeof transport->input);
+    *buffer = uv_buf_init((char *)transport->input,
+                          must_wait(transport) ? TURN_BYTES_MAX : sizeof transport->input);
+}
+
+static void take(lh_h2_transport *transport, size_t length) {
+    lh_error error;
+    lh_status status = transport->tls ? receive_sealed(transport, transport->input, length, &error)
+                                      : lh_h2_session_receive(transport->session, transport->input,
+                                                              length, &error);
+    if (status != LH_OK)
+        close_error(transport, &error);
+    wake(transport);
+}
+
+/* What comes behind our last words is thrown away, and much of it stays with the kernel: reading it
+ * would cost us time for as long as the peer likes to send. */
+static void on_read_when_down(lh_h2_transport *transport, ssize_t length) {
+    if (length < 0) {
+        close_handles(transport);
+        return;
+    }
+    transport->lingered_bytes += (size_t)length;
+    if (transport->lingered_bytes > LINGER_BYTES_MAX)
+        uv_read_stop((uv_stream_t *)&transport->tcp);
 }
 
 static void on_read(uv_stream_t *stream, ssize_t length, const uv_buf_t *buffer) {
     lh_h2_transport *transport = stream->data;
-    const uint8_t *bytes = (const uint8_t *)buffer->base;
-    if (length < 0 && transport->down) {
-        close_handles(transport);
+    (void)buffer; /* it is the input */
+    if (length != 0 && transport->down) {
+        on_read_when_down(transport, length);
         return;
     }
     if (transport->closing || length == 0)
@@ -156,15 +186,25 @@ static void on_read(uv_stream_t *stream, ssize_t length, const uv_buf_t *buffer)
         close_uv(transport, (int)length);
         return;
     }
-    lh_error error;
     transport->heard = true;
     lh_h2_liveness_heard(&transport->liveness);
-    lh_status status =
-        transport->tls ? receive_sealed(transport, bytes, (size_t)length, &error)
-                       : lh_h2_session_receive(transport->session, bytes, (size_t)length, &error);
-    if (status != LH_OK)
-        close_error(transport, &error);
-    wake(transport);
+    if (!must_wait(transport)) {
+        take(transport, (size_t)length);
+        return;
+    }
+    uv_read_stop(stream);
+    transport->waiting_bytes = (size_t)length;
+    transport->config.on_wait(transport->config.owner, transport);
+}
+
+void lh_h2_transport_take_turn(lh_h2_transport *transport) {
+    size_t length = transport->waiting_bytes;
+    transport->waiting_bytes = 0;
+    if (transport->closing)
+        return;
+    assert(length > 0);
+    uv_read_start((uv_stream_t *)&transport->tcp, on_alloc, on_read);
+    take(transport, length);
 }
 
 /* ---- Writing ---- */
@@ -276,12 +316,13 @@ static void on_lingered(uv_timer_t *timer) {
     close_handles(timer->data);
 }
 
-/* A socket closed with unread bytes in it sends a reset, which destroys our last words at the peer:
- * so say that nothing follows, and read on for a moment. */
+/* A socket closed with unread bytes in it sends a reset, which may destroy our last words at the
+ * peer: so say that nothing follows, and read on for a moment. */
 static bool linger(lh_h2_transport *transport) {
     if (transport->close_status == LH_ERR_TIMEOUT || transport->is_curt ||
         shutdown(lh_h2_output_descriptor(&transport->output), SHUT_WR) != 0)
         return false;
+    uv_read_start((uv_stream_t *)&transport->tcp, on_alloc, on_read); /* for the end of it */
     uv_timer_start(&transport->timer, on_lingered, LINGER_MS, 0);
     return true;
 }

@@ -30,6 +30,9 @@ typedef struct lh_h2_transport_config {
     /* Server: of a peer without a certificate, who comes to get one; NULL: nobody may. */
     lh_h2_on_request *on_enrolment;
     void *enrolment_context;
+    /* Server: before the peer speaks HTTP/2, and of one that enrols always, what has come waits for
+     * lh_h2_transport_take_turn, and no more is read. NULL: nothing waits. */
+    void (*on_wait)(void *owner, lh_h2_transport *transport);
     /* NULL: nobody asks; so may the next two be. The peer speaks HTTP/2, and with TLS is who it
      * should be. */
     void (*on_ready)(void *owner, lh_h2_transport *transport);
@@ -57,11 +60,13 @@ struct lh_h2_transport {
     char peer[LH_ADDRESS_TEXT_BYTES]; /* "127.0.0.1:4711", "" before it stands */
     uint64_t address;                 /* lh_address_key */
     bool heard;                       /* a byte has come */
+    size_t waiting_bytes;             /* of input */
     bool ready, peer_closed, closing, down;
-    bool is_enrolling;    /* the session is for that alone */
-    int64_t enrolment_ms; /* how long it has been */
-    bool is_curt;         /* does not wait for the peer to read its last words */
-    bool dry;             /* all that the session had to say is with the kernel */
+    bool is_enrolling;     /* the session is for that alone */
+    int64_t enrolment_ms;  /* how long it has been */
+    bool is_curt;          /* does not wait for the peer to read its last words */
+    size_t lingered_bytes; /* that have come after them */
+    bool dry;              /* all that the session had to say is with the kernel */
     lh_status close_status;
     char close_reason[LH_ERROR_MESSAGE_BYTES];
     lh_h2_output output; /* its bytes and what follows are not initialized */
@@ -73,6 +78,8 @@ lh_status lh_h2_transport_create(const lh_h2_transport_config *config, lh_h2_tra
                                  lh_error *error);
 /* Takes the connection that waits at `listener`. A failure closes it. */
 void lh_h2_transport_accept(lh_h2_transport *transport, uv_stream_t *listener);
+/* Deals with what waits, and reads on. */
+void lh_h2_transport_take_turn(lh_h2_transport *transport);
 /* A failure closes it. */
 void lh_h2_transport_connect(lh_h2_transport *transport, const struct sockaddr *address);
 /* Says GOAWAY and closes at the end of the tick. The first status and reason stay. */

@@ -85,3 +85,22 @@ void lh_address_render(const struct sockaddr *address, char text[LH_ADDRESS_TEXT
         snprintf(text, LH_ADDRESS_TEXT_BYTES, "%s:%u", host, ntohs(v4->sin_port));
     }
 }
+
+static void render_network(struct in6_addr v6, char text[LH_ADDRESS_TEXT_BYTES]) {
+    char network[INET6_ADDRSTRLEN];
+    memset(v6.s6_addr + 8, 0, 8);
+    inet_ntop(AF_INET6, &v6, network, sizeof network);
+    snprintf(text, LH_ADDRESS_TEXT_BYTES, "%s/64", network);
+}
+
+void lh_address_render_owner(const char *address, char text[LH_ADDRESS_TEXT_BYTES]) {
+    lh_address parsed = {.host = ""};
+    struct in6_addr v6;
+    lh_address_parse(address, &parsed, NULL);
+    if (inet_pton(AF_INET6, parsed.host, &v6) != 1)
+        snprintf(text, LH_ADDRESS_TEXT_BYTES, "%.*s", LH_ADDRESS_TEXT_BYTES - 1, parsed.host);
+    else if (IN6_IS_ADDR_V4MAPPED(&v6))
+        inet_ntop(AF_INET, v6.s6_addr + 12, text, LH_ADDRESS_TEXT_BYTES);
+    else
+        render_network(v6, text);
+}

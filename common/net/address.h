@@ -29,5 +29,8 @@ bool lh_address_is_loopback(const lh_address *address);
  * IPv6 address the network of 64 bits, since its owner may use any address in it. */
 uint64_t lh_address_key(const struct sockaddr *address);
 
+/* The same as text, of the text of an address with its port: "127.0.0.1", "2001:db8:1:2::/64". */
+void lh_address_render_owner(const char *address, char text[LH_ADDRESS_TEXT_BYTES]);
+
 /* "127.0.0.1:4711", "[::1]:4711". */
 void lh_address_render(const struct sockaddr *address, char text[LH_ADDRESS_TEXT_BYTES]);

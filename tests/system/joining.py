@@ -44,6 +44,7 @@ def huffman_digits(coded):
 
 def status_of(block):
     """Of a response's header block, whose first field it is."""
+    block = block.removeprefix(b"\x20")  # the server uses no table, and says so first
     if block[0] & 0x80:
         return STATUSES[block[0] & 0x7f]
     length, coded = block[1] & 0x7f, block[1] & 0x80

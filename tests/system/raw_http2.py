@@ -17,6 +17,9 @@ ERRORS = ("NO_ERROR PROTOCOL_ERROR INTERNAL_ERROR FLOW_CONTROL_ERROR SETTINGS_TI
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 
+NO_TABLE = b"\x20"  # begins the first header block behind the acknowledgement of SETTINGS that allow no table (RFC 7541, 4.2)
+
+
 def frame(kind, flags=0, stream=0, payload=b"", length=None):
     """length: what the header says, where that is a lie."""
     return struct.pack(">I", len(payload) if length is None else length)[1:] + struct.pack(">BBI", kind, flags, stream) + payload
@@ -48,6 +51,15 @@ def get(stream, *more, path="/nothing"):
 def post(stream, *more, path="/probe"):
     """A request whose body is still to come."""
     return frame(HEADERS, END_HEADERS, stream, block("POST", path, *more))
+
+
+def amplifying_requests(count):
+    """The first one's last field, of 3.9 KB, enters the dynamic table of HPACK; each of the others names it 16,000 times. For a peer that does not
+    acknowledge SETTINGS, and so may have a table."""
+    entry = b"\x40\x01a\x7f\xbd\x1d" + b"b" * 3900  # 127 + 0x3d + 0x1d * 128
+    first = frame(HEADERS, END_HEADERS | END_STREAM, 1, block() + entry)
+    named = block() + b"\xbe" * (16384 - len(block()))
+    return first + b"".join(frame(HEADERS, END_HEADERS | END_STREAM, 3 + 2 * number, named) for number in range(count))
 
 
 class Connection:

@@ -44,6 +44,10 @@ class SecureFleet(Fleet):
         context.set_alpn_protocols(["h2"])
         return context
 
+    def identity_files(self, name):
+        """Certificate, key and CA."""
+        return [f"{self.certificates.name}/{file}" for file in (f"{name}.crt", f"{name}.key", "ca.crt")]
+
     def worker_state(self, name):
         return next((worker for worker in self.fleet_state()["workers"] if worker["name"] == name), None)
 

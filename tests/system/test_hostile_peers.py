@@ -22,6 +22,7 @@ from raw_http2 import (
     END_STREAM,
     GOAWAY,
     HEADERS,
+    NO_TABLE,
     PADDED,
     PING,
     PREFACE,
@@ -32,6 +33,7 @@ from raw_http2 import (
     WINDOW_UPDATE,
     WITH_PRIORITY,
     Connection,
+    amplifying_requests,
     block,
     field,
     frame,
@@ -170,6 +172,7 @@ FLOODS = [
     ("resets of closed streams", lambda n: (b"" if n else post(1)) + frame(RST_STREAM, 0, 1, u32(8)), CALM),
     ("answers to no PING", lambda n: frame(PING, ACK, 0, b"flooding"), CALM),
     ("CONTINUATION (CVE-2024-28182)", lambda n: frame(CONTINUATION, 0, 1, field("x", "y")) if n else headers(block(), 0), CALM | connection(PROTOCOL)),
+    ("headers that a table amplifies", lambda n: b"" if n else amplifying_requests(40), CALM),
     ("fields without names or values (CVE-2019-9516)", lambda n: headers(block() + b"\0\0\0" * 4000, WHOLE, 2 * n + 1) if n < 300 else b"", CALM),
     ("windows of one byte (CVE-2019-9511)",
      lambda n: frame(WINDOW_UPDATE, 0, 1, u32(1)) if n else frame(SETTINGS, 0, 0, setting(4, 0)) + get(1), CALM),
@@ -303,7 +306,8 @@ class StepsThatNeverCome(unittest.TestCase):
         self.assertEqual(peer.outcome(), "alive")  # and the windows are as wide as they get
         for number in range(self.STEPS):
             stream = 2 * number + 1
-            peer.send(post(stream, path=f"/chains/{self.chain}/steps/{10 ** 6 + number}"))
+            fields = block("POST", f"/chains/{self.chain}/steps/{10 ** 6 + number}")
+            peer.send(headers(fields if number else NO_TABLE + fields, OPEN, stream))
             for at in range(0, len(begin), 16384):
                 peer.send(frame(DATA, 0, stream, begin[at:at + 16384]))
         return peer

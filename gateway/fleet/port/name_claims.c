@@ -69,13 +69,15 @@ static lh_status refuse(lh_held_name *held, const lh_name_claim *claim, bool *is
 
 static lh_status check_room(const lh_name_claims *claims, const lh_name_claim *claim,
                             lh_error *error) {
-    uint32_t of_host = 0;
+    char owner[LH_ADDRESS_TEXT_BYTES];
+    uint32_t of_owner = 0;
+    lh_address_render_owner(claim->peer, owner);
     for (uint32_t i = 0; i < claims->count; i++)
-        of_host += is_same_host(&claims->held[i].claim, claim);
-    if (!claim->has_tls && of_host >= LH_NAMES_PER_ADDRESS)
+        of_owner += strcmp(claims->held[i].owner, owner) == 0;
+    if (!claim->has_tls && of_owner >= LH_NAMES_PER_ADDRESS)
         return lh_fail(error, LH_ERR_LIMIT,
-                       "%u workers report from this address in the clear, which is the limit",
-                       of_host);
+                       "%u workers report from %s in the clear, which is the limit", of_owner,
+                       owner);
     if (claims->count == LH_WORKERS_MAX)
         return lh_fail(error, LH_ERR_LIMIT, "%u workers report already: no room for %s",
                        claims->count, claim->name);
@@ -111,6 +113,7 @@ void lh_name_claims_hold(lh_name_claims *claims, const lh_name_claim *claim, int
         held->told_instance = 0;
     }
     held->claim = *claim;
+    lh_address_render_owner(claim->peer, held->owner);
     held->due_us = now_us + 2 * renew_us;
     held->lease_until_us = now_us + lease_us;
 }

@@ -19,7 +19,8 @@
 #include "common/net/address.h"
 #include "gateway/fleet/registry.h"
 
-/* Of an address, in the clear: more workers than that are not started on one machine. */
+/* Of an address, or of a network of 64 bits of IPv6, in the clear: more workers than that are not
+ * started on one machine. */
 #define LH_NAMES_PER_ADDRESS 32u
 
 /* A process that reports under a name. */
@@ -34,8 +35,9 @@ typedef struct lh_name_claim {
 
 typedef struct lh_held_name {
     lh_name_claim claim;
-    int64_t due_us, lease_until_us; /* its next report, and another one after that */
-    uint64_t told_instance;         /* of the last one that was refused; 0: none */
+    char owner[LH_ADDRESS_TEXT_BYTES]; /* lh_address_render_owner of the peer */
+    int64_t due_us, lease_until_us;    /* its next report, and another one after that */
+    uint64_t told_instance;            /* of the last one that was refused; 0: none */
 } lh_held_name;
 
 /* Begun with zeroes, but for the query. */

@@ -25,6 +25,7 @@ struct lh_fleet_server {
     lh_log_limit refusal_lines; /* a member, or in the clear anybody, may send any report */
     lh_fleet_server_owner owner;
     lh_fleet_model model;
+    char *tensors; /* the answer at tensors_path; NULL: nobody has asked yet */
     char weights_path[96], tensors_path[96], blocks_path[96], pieces_path[96];
     void (*on_closed)(void *);
     void *context;
@@ -249,6 +250,19 @@ static void begin_pieces(lh_fleet_server *server, const char *rest, lh_h2_stream
         respond_problem(stream, 400, "these are no pieces of the model file");
 }
 
+/* They never change, and are thousands: so they are rendered once. */
+static void begin_tensors(lh_fleet_server *server, lh_h2_stream *stream,
+                          const lh_h2_request *request, const lh_h2_stream_events **events,
+                          void **context) {
+    if (!server->tensors)
+        server->tensors = lh_control_json_render_tensors(&server->model);
+    if (server->tensors)
+        lh_fleet_weights_take_text(&server->weights, server->tensors, stream, request, events,
+                                   context);
+    else
+        respond_problem(stream, 500, "the gateway is out of memory");
+}
+
 static void begin_get(lh_fleet_server *server, lh_h2_stream *stream, const lh_h2_request *request,
                       const lh_h2_stream_events **events, void **context) {
     const char *pieces = after(request->path, server->pieces_path);
@@ -266,7 +280,7 @@ static void begin_get(lh_fleet_server *server, lh_h2_stream *stream, const lh_h2
     else if (strcmp(request->path, server->blocks_path) == 0)
         lh_fleet_weights_take_blocks(&server->weights, stream, request, events, context);
     else
-        respond_json(stream, lh_control_json_render_tensors(&server->model));
+        begin_tensors(server, stream, request, events, context);
 }
 
 static void on_request(void *server_context, lh_h2_stream *stream, const lh_h2_request *request,
@@ -369,6 +383,7 @@ static void on_trials_closed(void *context) {
     lh_fleet_server *server = context;
     if (server->on_closed)
         server->on_closed(server->context);
+    free(server->tensors);
     free(server);
 }
 

@@ -13,6 +13,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum {
     LOG_PAUSE_MS = 10000,
@@ -24,6 +25,7 @@ enum {
 typedef struct transfer {
     lh_stream_place place;
     lh_fleet_weights *weights;
+    const char *text;      /* this, or else */
     bool is_of_blocks;     /* their digests, or else */
     lh_file_pieces pieces; /* of the file */
     lh_byte_range left;
@@ -85,8 +87,10 @@ static lh_status read_piece(void *context, uint8_t *bytes, size_t length) {
     transfer *t = context;
     lh_error error;
     assert(length <= t->left.length);
-    lh_status status;
-    if (t->is_of_blocks) {
+    lh_status status = LH_OK;
+    if (t->text) {
+        memcpy(bytes, t->text + t->left.offset, length);
+    } else if (t->is_of_blocks) {
         status = lh_model_file_read_blocks(t->weights->file, t->left.offset, bytes, length, &error);
     } else {
         work_ahead(t);
@@ -138,29 +142,36 @@ static bool read_range(uint64_t size, lh_h2_stream *stream, const lh_h2_request 
     return false;
 }
 
-static bool respond_head(const lh_fleet_weights *weights, lh_h2_stream *stream, uint64_t size,
+static bool respond_head(const transfer *what, lh_h2_stream *stream, uint64_t size,
                          lh_byte_range range, bool is_part) {
     char length[24], content_range[80], tag[LH_SHA256_HEX_BYTES + 2];
     snprintf(length, sizeof length, "%" PRIu64, range.length);
     snprintf(content_range, sizeof content_range, "bytes %" PRIu64 "-%" PRIu64 "/%" PRIu64,
              range.offset, range.offset + range.length - 1, size);
-    snprintf(tag, sizeof tag, "\"%s\"", lh_model_file_header_sha256(weights->file));
-    const lh_h2_header headers[] = {{"content-type", "application/octet-stream"},
-                                    {"content-length", length},
-                                    {"accept-ranges", "bytes"},
-                                    {"etag", tag},
-                                    {"content-range", content_range}};
+    snprintf(tag, sizeof tag, "\"%s\"", lh_model_file_header_sha256(what->weights->file));
+    const lh_h2_header headers[] = {
+        {"content-type", what->text ? "application/json" : "application/octet-stream"},
+        {"content-length", length},
+        {"accept-ranges", "bytes"},
+        {"etag", tag},
+        {"content-range", content_range}};
     size_t count = sizeof headers / sizeof headers[0];
     return lh_h2_stream_respond_headers(stream, is_part ? 206 : 200, headers,
                                         is_part ? count : count - 1, false) == LH_OK;
+}
+
+static uint64_t size_of(const transfer *what) {
+    if (what->text)
+        return strlen(what->text);
+    return what->is_of_blocks ? lh_model_file_blocks_size(what->weights->file)
+                              : lh_file_pieces_size(&what->pieces);
 }
 
 static void take(const transfer *what, lh_h2_stream *stream, const lh_h2_request *request,
                  const lh_h2_stream_events **events, void **context) {
     static const lh_h2_stream_events stream_events = {.on_closed = on_stream_closed};
     lh_fleet_weights *weights = what->weights;
-    const uint64_t size = what->is_of_blocks ? lh_model_file_blocks_size(weights->file)
-                                             : lh_file_pieces_size(&what->pieces);
+    const uint64_t size = size_of(what);
     lh_byte_range range;
     bool is_part;
     if (!read_range(size, stream, request, &range, &is_part))
@@ -175,13 +186,14 @@ static void take(const transfer *what, lh_h2_stream *stream, const lh_h2_request
         return;
     }
     t->weights = weights;
+    t->text = what->text;
     t->is_of_blocks = what->is_of_blocks;
     t->pieces = what->pieces;
     t->left = range;
     t->expected = range.offset;
     *events = &stream_events;
     *context = t;
-    if (respond_head(weights, stream, size, range, is_part))
+    if (respond_head(what, stream, size, range, is_part))
         lh_h2_stream_pull_body(stream, range.length, read_piece, t);
     else
         lh_h2_stream_cancel(stream);
@@ -193,6 +205,13 @@ void lh_fleet_weights_take(lh_fleet_weights *weights, const lh_file_pieces *piec
     const uint64_t size = lh_model_file_size(weights->file);
     const transfer what = {.weights = weights,
                            .pieces = pieces ? *pieces : (lh_file_pieces){0, size, size, 1}};
+    take(&what, stream, request, events, context);
+}
+
+void lh_fleet_weights_take_text(lh_fleet_weights *weights, const char *text, lh_h2_stream *stream,
+                                const lh_h2_request *request, const lh_h2_stream_events **events,
+                                void **context) {
+    const transfer what = {.weights = weights, .text = text};
     take(&what, stream, request, events, context);
 }
 

@@ -33,6 +33,11 @@ void lh_fleet_weights_close(lh_fleet_weights *weights, void (*on_closed)(void *)
 void lh_fleet_weights_take(lh_fleet_weights *weights, const lh_file_pieces *pieces,
                            lh_h2_stream *stream, const lh_h2_request *request,
                            const lh_h2_stream_events **events, void **context);
+/* The same of a text in JSON, which outlives its transfers: however many there are, it is there
+ * once. */
+void lh_fleet_weights_take_text(lh_fleet_weights *weights, const char *text, lh_h2_stream *stream,
+                                const lh_h2_request *request, const lh_h2_stream_events **events,
+                                void **context);
 /* The same of the digests of blocks. Precondition: lh_model_file_has_digests. */
 void lh_fleet_weights_take_blocks(lh_fleet_weights *weights, lh_h2_stream *stream,
                                   const lh_h2_request *request, const lh_h2_stream_events **events,

@@ -103,6 +103,77 @@ static void the_bucket_fills_with_time_and_use(void **state) {
     assert_int_equal(allowed_frames(&conduct, ping, 5000), 1000); /* never more than full */
 }
 
+/* ---- Header fields ---- */
+
+static lh_status count_field(lh_h2_conduct *conduct, size_t name_length, size_t value_length,
+                             lh_error *error) {
+    return lh_h2_conduct_count_field(conduct, name_length, value_length, 100, error);
+}
+
+static void the_bound_of_a_block_is_exact(void **state) {
+    (void)state;
+    lh_error error;
+    lh_h2_conduct conduct = {0};
+    lh_h2_conduct_begin_block(&conduct);
+    assert_int_equal(count_field(&conduct, 10, 10, &error), LH_OK);      /* 52 */
+    assert_int_equal(count_field(&conduct, 10, 6, &error), LH_OK);       /* 100 */
+    assert_int_equal(count_field(&conduct, 0, 0, &error), LH_ERR_LIMIT); /* a name alone costs 32 */
+    assert_string_equal(error.message, "the headers of one request or answer are over 100 bytes");
+    lh_h2_conduct_begin_block(&conduct);
+    assert_int_equal(count_field(&conduct, 10, 58, &error), LH_OK);
+    lh_h2_conduct_begin_block(&conduct);
+    assert_int_equal(count_field(&conduct, 10, 59, &error), LH_ERR_LIMIT);
+}
+
+/* Blocks of a hundred bytes until one is too many. */
+static int allowed_blocks(lh_h2_conduct *conduct, lh_error *error) {
+    int counted = 0;
+    lh_h2_conduct_begin_block(conduct);
+    while (count_field(conduct, 34, 34, error) == LH_OK) {
+        counted++;
+        lh_h2_conduct_begin_block(conduct);
+    }
+    return counted;
+}
+
+static void headers_are_earned_by_time(void **state) {
+    (void)state;
+    lh_error error;
+    lh_h2_conduct conduct = {0};
+    assert_int_equal(allowed_blocks(&conduct, &error), (256 << 10) / 100);
+    assert_string_equal(error.message, "the peer floods the connection with headers");
+    conduct = (lh_h2_conduct){.header_bytes = 256 << 10};
+    lh_h2_conduct_note_time(&conduct, 100);
+    assert_int_equal(allowed_blocks(&conduct, &error), 209700 / 100);
+    conduct = (lh_h2_conduct){.header_bytes = 128 << 10};
+    lh_h2_conduct_note_time(&conduct, 3600 * 1000); /* the bucket is full, and holds no more */
+    assert_int_equal(allowed_blocks(&conduct, &error), (256 << 10) / 100);
+}
+
+static lh_status count_frame(lh_h2_conduct *conduct, bool begins_block, size_t length,
+                             lh_error *error) {
+    return lh_h2_conduct_count_block_frame(conduct, begins_block, length, error);
+}
+
+/* A block costs eight times its bytes until it has come to its end. */
+static void ignored_blocks_cost_more(void **state) {
+    (void)state;
+    lh_error error;
+    lh_h2_conduct conduct = {0};
+    for (int i = 0; i < 1000; i++) { /* seen, and so counted by their fields alone */
+        assert_int_equal(count_frame(&conduct, true, 16384, &error), LH_OK);
+        assert_int_equal(count_frame(&conduct, false, 16384, &error), LH_OK);
+        lh_h2_conduct_end_block(&conduct);
+    }
+    assert_int_equal(allowed_blocks(&conduct, &error), (256 << 10) / 100);
+    conduct = (lh_h2_conduct){0};
+    assert_int_equal(count_frame(&conduct, true, 16384, &error), LH_OK);
+    assert_int_equal(count_frame(&conduct, true, 16383, &error), LH_OK); /* the first is ignored */
+    lh_h2_conduct_end_block(&conduct); /* this gives nothing back of the other one */
+    assert_int_equal(count_frame(&conduct, true, 16384, &error), LH_OK);
+    assert_int_equal(count_frame(&conduct, true, 1, &error), LH_ERR_LIMIT);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(faults_are_allowed_by_what_went_well),
@@ -110,6 +181,9 @@ int main(void) {
         cmocka_unit_test(idle_frames_of_each_kind_are_bounded),
         cmocka_unit_test(frames_that_carry_something_are_not),
         cmocka_unit_test(the_bucket_fills_with_time_and_use),
+        cmocka_unit_test(the_bound_of_a_block_is_exact),
+        cmocka_unit_test(headers_are_earned_by_time),
+        cmocka_unit_test(ignored_blocks_cost_more),
     };
     return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);
 }

@@ -434,29 +434,7 @@ static void a_neglected_request_is_reset(void **state) {
     pair_close(&p);
 }
 
-static void headers_over_the_limit_get_431(void **state) {
-    (void)state;
-    lh_h2_limits limits = lh_h2_default_limits();
-    limits.header_bytes_max = 400;
-    pair p;
-    pair_open(&p, &limits);
-    char value[400];
-    memset(value, 'v', sizeof value - 1);
-    value[sizeof value - 1] = '\0';
-    lh_h2_header header = {"x-long", value};
-    seen *s = &p.client.streams[p.client.count++];
-    assert_int_equal(lh_h2_session_submit(p.client.session, "GET", "/x", &header, 1, 0, &events, s,
-                                          &s->stream, NULL),
-                     LH_OK);
-    lh_h2_stream_end(s->stream);
-    settle(&p);
-    assert_int_equal(s->http_status, 431);
-    assert_int_equal(s->closes, 1);
-    assert_int_equal(p.server.count, 0);
-    pair_close(&p);
-}
-
-/* Asks with a header of so many bytes; how the server answers. */
+/* Asks with a header of so many bytes; how the server answers, 0: not at all. */
 static int ask_with_header(pair *p, size_t value_bytes) {
     static char value[1 << 15];
     memset(value, 'v', value_bytes);
@@ -483,8 +461,11 @@ static void headers_may_be_16_kib_by_default(void **state) {
     p.server.on_request = answer_at_once;
     assert_int_equal(ask_with_header(&p, VALUE_MAX), 503);
     assert_int_equal(p.server.count, 1);
-    assert_int_equal(ask_with_header(&p, VALUE_MAX + 1), 431);
+    assert_int_equal(ask_with_header(&p, VALUE_MAX + 1), 0);
     assert_int_equal(p.server.count, 1);
+    assert_int_equal(p.server.status, LH_ERR_LIMIT);
+    assert_string_equal(p.server.error.message,
+                        "the headers of one request or answer are over 16384 bytes");
     pair_close(&p);
 }
 
@@ -971,7 +952,7 @@ static int64_t setting(const uint8_t *frame, uint32_t name) {
     return -1;
 }
 
-enum { ENABLE_PUSH = 2, MAX_CONCURRENT_STREAMS, INITIAL_WINDOW, MAX_HEADER_LIST = 6 };
+enum { HEADER_TABLE = 1, ENABLE_PUSH, MAX_CONCURRENT_STREAMS, INITIAL_WINDOW, MAX_HEADER_LIST = 6 };
 
 /* What a session says first: SETTINGS, and the window of the connection. */
 static void expect_greeting(lh_h2_role role, const lh_h2_limits *limits, int64_t window,
@@ -984,6 +965,7 @@ static void expect_greeting(lh_h2_role role, const lh_h2_limits *limits, int64_t
     const uint8_t *update = settings + 9 + big_endian(settings, 3);
     assert_int_equal(setting(settings, INITIAL_WINDOW), window);
     assert_int_equal(setting(settings, MAX_HEADER_LIST), header_bytes);
+    assert_int_equal(setting(settings, HEADER_TABLE), 0);
     assert_int_equal(setting(settings, ENABLE_PUSH), role == LH_H2_CLIENT ? 0 : -1);
     assert_int_equal(setting(settings, MAX_CONCURRENT_STREAMS),
                      role == LH_H2_CLIENT ? 0 : limits->streams_max);
@@ -1267,6 +1249,7 @@ static void resets_of_answered_streams_are_free(void **state) {
         lh_h2_stream_cancel(s->stream);
         settle(&p);
         assert_int_equal(s->closes, 1);
+        lh_h2_session_note_time(p.server.session, 1);
     }
     pair_close(&p);
 }
@@ -1287,6 +1270,7 @@ static void resets_of_streams_that_ended_are_free(void **state) {
         assert_false(says_goaway(&server));
         feed(&server, bytes, raw_frame(bytes, 3, 0, i * 2 + 1, "\0\0\0\0", 4));
         assert_int_equal(server.status, LH_OK);
+        lh_h2_session_note_time(server.session, 1);
     }
     end_close(&server);
 }
@@ -1432,6 +1416,7 @@ static void refusals_that_nobody_reads_are_bounded(void **state) {
         server.count = 0;
         feed(&server, bytes, raw_frame(bytes, 1, 5, id, get_root, sizeof get_root));
         assert_false(says_goaway(&server));
+        lh_h2_session_note_time(server.session, 1);
     }
     server.count = 0;
     server.on_request = NULL;
@@ -1552,8 +1537,9 @@ static void a_request_for_no_path_gets_400(void **state) {
     assert_int_equal(server.status, LH_OK);
     assert_int_equal(server.count, 0);
     assert_true(pull(&server) > 10);
-    assert_int_equal(server.out[3], 1);    /* HEADERS */
-    assert_int_equal(server.out[9], 0x8c); /* :status 400 (RFC 7541, appendix A) */
+    assert_int_equal(server.out[3], 1);     /* HEADERS */
+    assert_int_equal(server.out[9], 0x20);  /* no table, though the peer allows one */
+    assert_int_equal(server.out[10], 0x8c); /* :status 400 (RFC 7541, appendix A) */
     end_close(&server);
 }
 
@@ -1570,6 +1556,146 @@ static void unfinished_headers_show(void **state) {
     feed(&server, bytes, raw_frame(bytes, 9, 4, 1, get_root + 2, 4));
     assert_false(lh_h2_session_is_mid_headers(server.session));
     assert_int_equal(server.count, 1);
+    end_close(&server);
+}
+
+/* ---- Amplified headers (RFC 7541) ---- */
+
+enum { LONG_VALUE = 3900, LONG_FIELD_BYTES = 6 + LONG_VALUE };
+
+/* A field with a long value, which enters the dynamic table as entry 62. */
+static void long_field(uint8_t bytes[LONG_FIELD_BYTES]) {
+    static const uint8_t head[] = {0x40, 1, 'a', 0x7f, 0xbd, 0x1d}; /* 127 + 0x3d + 0x1d * 128 */
+    memcpy(bytes, head, sizeof head);
+    memset(bytes + sizeof head, 'b', LONG_VALUE);
+}
+
+/* A request that fills the table, and one that names the entry again and again: it is number 63 by
+ * then, since :authority enters the table, too. The second frame
+ * never ends: so it is refused before that. */
+static void amplify(end *server) {
+    static uint8_t bytes[9 + 16384], block[16384];
+    lh_h2_limits limits;
+    lone_server_open(server, &limits);
+    feed(server, raw_client_greeting, sizeof raw_client_greeting);
+    memcpy(block, get_root, sizeof get_root);
+    long_field(block + sizeof get_root);
+    feed(server, bytes, raw_frame(bytes, 1, 4, 1, block, sizeof get_root + LONG_FIELD_BYTES));
+    assert_int_equal(server->status, LH_OK);
+    memcpy(block, get_root, sizeof get_root);
+    memset(block + sizeof get_root, 0xbf, sizeof block - sizeof get_root);
+    raw_frame(bytes, 1, 4, 3, block, sizeof block);
+    server->wakes = 0;
+    feed(server, bytes, 9 + sizeof get_root + 5);
+}
+
+static void a_table_does_not_amplify(void **state) {
+    (void)state;
+    static end server;
+    amplify(&server);
+    assert_int_equal(server.status, LH_ERR_LIMIT);
+    assert_int_equal(server.count, 1);
+    expect_last_words(&server, 1, 11); /* ENHANCE_YOUR_CALM */
+}
+
+/* Trailers and answers are blocks, too. */
+static void trailers_have_the_same_bound(void **state) {
+    (void)state;
+    static uint8_t bytes[9 + 16384], block[16384];
+    static end server;
+    lh_h2_limits limits;
+    lone_server_open(&server, &limits);
+    feed(&server, raw_client_greeting, sizeof raw_client_greeting);
+    feed(&server, bytes, raw_frame(bytes, 1, 4, 1, get_root, sizeof get_root));
+    long_field(block);
+    memset(block + LONG_FIELD_BYTES, 0xbe, 5);
+    feed(&server, bytes, raw_frame(bytes, 1, 5, 1, block, LONG_FIELD_BYTES + 5));
+    assert_int_equal(server.status, LH_ERR_LIMIT);
+    end_close(&server);
+}
+
+static void answers_have_the_same_bound(void **state) {
+    (void)state;
+    static uint8_t bytes[9 + 16384], block[16384];
+    static end client;
+    lh_h2_limits limits;
+    lone_open(&client, LH_H2_CLIENT, &limits);
+    feed(&client, raw_server_greeting, sizeof raw_server_greeting);
+    seen *s = &client.streams[client.count++];
+    assert_int_equal(
+        lh_h2_session_submit(client.session, "GET", "/x", NULL, 0, 0, &events, s, &s->stream, NULL),
+        LH_OK);
+    pull(&client);
+    block[0] = 0x88; /* :status 200 */
+    long_field(block + 1);
+    memset(block + 1 + LONG_FIELD_BYTES, 0xbe, 5);
+    feed(&client, bytes, raw_frame(bytes, 1, 4, 1, block, 1 + LONG_FIELD_BYTES + 5));
+    assert_int_equal(client.status, LH_ERR_LIMIT);
+    end_close(&client);
+}
+
+/* Once it has acknowledged our SETTINGS, a peer that still uses a table breaks RFC 7541, 4.2. */
+static void there_is_no_table_after_the_acknowledgement(void **state) {
+    (void)state;
+    static uint8_t bytes[64];
+    for (int obeys = 0; obeys < 2; obeys++) {
+        static end server;
+        lh_h2_limits limits;
+        lone_server_open(&server, &limits);
+        feed(&server, raw_client_greeting, sizeof raw_client_greeting);
+        while (pull(&server))
+            ;
+        feed(&server, bytes, raw_frame(bytes, 4, 1, 0, NULL, 0));
+        uint8_t block[1 + sizeof get_root] = {0x20}; /* the table has no bytes now */
+        memcpy(block + 1, get_root, sizeof get_root);
+        feed(&server, bytes,
+             raw_frame(bytes, 1, 4, 1, obeys ? block : get_root,
+                       obeys ? sizeof block : sizeof get_root));
+        assert_int_equal(server.status, LH_OK);
+        assert_int_equal(server.count, obeys);
+        assert_int_equal(says_goaway(&server), !obeys);
+        end_close(&server);
+    }
+}
+
+/* The fields behind a forbidden one are decoded, and given to nobody. */
+static void ignored_headers_may_not_come_for_ever(void **state) {
+    (void)state;
+    static uint8_t bytes[9 + 16384], block[16384];
+    static end server;
+    lh_h2_limits limits;
+    uint32_t requests = 0;
+    lone_server_open(&server, &limits);
+    feed(&server, raw_client_greeting, sizeof raw_client_greeting);
+    memset(block, 0x82, sizeof block); /* two methods, and on */
+    while (server.status == LH_OK && requests < 100) {
+        feed(&server, bytes, raw_frame(bytes, 1, 5, requests++ * 2 + 1, block, sizeof block));
+        says_goaway(&server);
+    }
+    assert_int_equal(requests, 2);
+    assert_int_equal(server.status, LH_ERR_LIMIT);
+    assert_int_equal(server.count, 0);
+    end_close(&server);
+}
+
+static void headers_may_not_come_for_ever(void **state) {
+    (void)state;
+    static end server;
+    lh_h2_limits limits;
+    uint8_t bytes[64];
+    uint32_t requests = 0;
+    lone_server_open(&server, &limits);
+    server.on_request = answer_at_once;
+    feed(&server, raw_client_greeting, sizeof raw_client_greeting);
+    feed(&server, bytes, raw_frame(bytes, 8, 0, 0, "\x10\0\0\0", 4)); /* room for the answers */
+    while (server.status == LH_OK && requests < 20000) {
+        server.count = 0;
+        feed(&server, bytes, raw_frame(bytes, 1, 5, requests++ * 2 + 1, get_root, sizeof get_root));
+        says_goaway(&server);
+    }
+    assert_int_equal(server.status, LH_ERR_LIMIT);
+    assert_int_equal(requests,
+                     ((256 << 10) - 8 * sizeof get_root) / (4 * 32 + 10 + 11 + 6 + 11) + 1);
     end_close(&server);
 }
 
@@ -1648,7 +1774,6 @@ int main(void) {
         cmocka_unit_test(a_cancelled_body_is_not_pulled_any_more),
         cmocka_unit_test(an_early_answer_stops_the_body),
         cmocka_unit_test(a_neglected_request_is_reset),
-        cmocka_unit_test(headers_over_the_limit_get_431),
         cmocka_unit_test(headers_may_be_16_kib_by_default),
         cmocka_unit_test(bad_headers_are_not_sent),
         cmocka_unit_test(a_request_has_64_headers_at_most),
@@ -1690,6 +1815,12 @@ int main(void) {
         cmocka_unit_test(bad_requests_reach_no_user),
         cmocka_unit_test(a_request_for_no_path_gets_400),
         cmocka_unit_test(unfinished_headers_show),
+        cmocka_unit_test(a_table_does_not_amplify),
+        cmocka_unit_test(trailers_have_the_same_bound),
+        cmocka_unit_test(answers_have_the_same_bound),
+        cmocka_unit_test(there_is_no_table_after_the_acknowledgement),
+        cmocka_unit_test(headers_may_not_come_for_ever),
+        cmocka_unit_test(ignored_headers_may_not_come_for_ever),
         cmocka_unit_test(any_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, failing_malloc_note, failing_malloc_check);

@@ -316,6 +316,24 @@ static void who_waits_behind_a_patient_one_is_as_patient(void **state) {
     close_bench(&b);
 }
 
+/* Whoever has one address of IPv6 has 2^64 of them. */
+static void a_network_of_ipv6_is_one_peer(void **state) {
+    (void)state;
+    static const lh_tls_identity nobody = {.kind = LH_TLS_NONE};
+    static const lh_stream_quota_limits limits = {.peer_max = 1, .all_max = 9, .stall_ms = 60000};
+    lh_h2_request request = {.peer = "[2001:db8::1]:1", .peer_identity = &nobody};
+    lh_stream_place place;
+    bench b;
+    open_bench(&b, &limits);
+    assert_int_equal(lh_stream_place_enter(&place, &b.quota, NULL, &request), LH_OK);
+    request.peer = "[2001:db8::2]:1";
+    assert_true(lh_stream_quota_is_full(&b.quota, &request));
+    request.peer = "[2001:db8:0:1::1]:1";
+    assert_false(lh_stream_quota_is_full(&b.quota, &request));
+    lh_stream_place_leave(&place);
+    close_bench(&b);
+}
+
 static int quiet(void **state) {
     (void)state;
     lh_log_set_level(LH_LOG_ERROR);
@@ -331,6 +349,7 @@ int main(void) {
         cmocka_unit_test(who_waits_behind_another_does_not_stand_still),
         cmocka_unit_test(who_waits_behind_a_patient_one_is_as_patient),
         cmocka_unit_test(who_lasts_too_long_is_dropped_though_it_moves),
+        cmocka_unit_test(a_network_of_ipv6_is_one_peer),
     };
     return cmocka_run_group_tests(tests, quiet, NULL);
 }

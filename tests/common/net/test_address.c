@@ -76,11 +76,32 @@ static void loopback_is_this_machine_alone(void **state) {
     }
 }
 
+/* A host of IPv6 has all of a network of 64 bits, and one of IPv4 its address, also at a socket
+ * that is for both. */
+static void an_owner_is_an_address_or_a_network(void **state) {
+    (void)state;
+    static const char *const cases[][2] = {
+        {"127.0.0.1:80", "127.0.0.1"},
+        {"[::ffff:10.1.2.3]:80", "10.1.2.3"},
+        {"[::1]:4711", "::/64"},
+        {"[2001:db8:1:2:3:4:5:6]:80", "2001:db8:1:2::/64"},
+        {"[2001:db8:1:2:ffff::]:81", "2001:db8:1:2::/64"},
+        {"[2001:db8:1:3::1]:80", "2001:db8:1:3::/64"},
+        {"nonsense", ""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char text[LH_ADDRESS_TEXT_BYTES];
+        lh_address_render_owner(cases[i][0], text);
+        assert_string_equal(text, cases[i][1]);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(good_addresses),
         cmocka_unit_test(bad_addresses),
         cmocka_unit_test(loopback_is_this_machine_alone),
+        cmocka_unit_test(an_owner_is_an_address_or_a_network),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

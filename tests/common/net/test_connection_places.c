@@ -127,6 +127,71 @@ static void the_oldest_known_addresses_are_forgotten(void **state) {
     assert_ptr_equal(come(&places, &newcomer, STRANGER), &member);
 }
 
+/* ---- Turns ---- */
+
+static void turns_go_to_who_waits_longest(void **state) {
+    (void)state;
+    lh_connection_places places;
+    lh_connection_place a, b, c;
+    lh_connection_places_init(&places, 8, 8);
+    assert_null(lh_connection_places_take_turn(&places));
+    come(&places, &a, 1);
+    come(&places, &b, 2);
+    come(&places, &c, 3);
+    assert_null(lh_connection_places_take_turn(&places)); /* nobody has said a word */
+    lh_connection_places_wait(&places, &c);
+    lh_connection_places_wait(&places, &a);
+    lh_connection_places_wait(&places, &b);
+    assert_ptr_equal(lh_connection_places_take_turn(&places), &c);
+    assert_ptr_equal(lh_connection_places_take_turn(&places), &a);
+    lh_connection_places_remove(&places, &b);
+    assert_null(lh_connection_places_take_turn(&places));
+}
+
+/* Whoever has begun does not wait for all that only begin. */
+static void who_has_begun_has_every_other_turn(void **state) {
+    (void)state;
+    lh_connection_places places;
+    lh_connection_place begun, crowd[4];
+    lh_connection_places_init(&places, 16, 16);
+    come(&places, &begun, STRANGER);
+    lh_connection_places_wait(&places, &begun);
+    assert_ptr_equal(lh_connection_places_take_turn(&places), &begun);
+    for (int i = 0; i < 4; i++) {
+        come(&places, &crowd[i], STRANGER);
+        lh_connection_places_wait(&places, &crowd[i]);
+    }
+    for (int i = 0; i < 3; i++) {
+        lh_connection_places_wait(&places, &begun);
+        assert_ptr_equal(lh_connection_places_take_turn(&places), &begun);
+        assert_ptr_equal(lh_connection_places_take_turn(&places), &crowd[i]);
+    }
+}
+
+/* A crowd of strangers does not keep a member out that comes again, nor one that has proven itself
+ * a member that is new. */
+static void known_addresses_and_others_have_every_other_turn(void **state) {
+    (void)state;
+    lh_connection_places places;
+    lh_connection_place member, known[3], strangers[3];
+    lh_connection_places_init(&places, 16, 16);
+    come(&places, &member, MEMBER);
+    prove(&places, &member);
+    for (int i = 0; i < 3; i++) {
+        come(&places, &strangers[i], STRANGER);
+        lh_connection_places_wait(&places, &strangers[i]);
+    }
+    for (int i = 0; i < 3; i++) {
+        come(&places, &known[i], MEMBER);
+        lh_connection_places_wait(&places, &known[i]);
+    }
+    for (int i = 0; i < 3; i++) {
+        assert_ptr_equal(lh_connection_places_take_turn(&places), &known[i]);
+        assert_ptr_equal(lh_connection_places_take_turn(&places), &strangers[i]);
+    }
+    assert_null(lh_connection_places_take_turn(&places));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(there_is_room_until_all_are_taken),
@@ -135,6 +200,9 @@ int main(void) {
         cmocka_unit_test(where_somebody_proved_himself_others_may_do_so_too),
         cmocka_unit_test(the_last_places_go_to_who_asks_for_something),
         cmocka_unit_test(the_oldest_known_addresses_are_forgotten),
+        cmocka_unit_test(turns_go_to_who_waits_longest),
+        cmocka_unit_test(who_has_begun_has_every_other_turn),
+        cmocka_unit_test(known_addresses_and_others_have_every_other_turn),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -227,12 +227,20 @@ static void with_tls12(SSL_CTX *context) {
     SSL_CTX_set_max_proto_version(context, TLS1_2_VERSION);
 }
 
+/* Its arithmetic takes milliseconds, which a stranger may not make us spend. */
+static void with_costly_keys(SSL_CTX *context) {
+    with_certificate(context);
+    with_h2(context);
+    SSL_CTX_set1_groups_list(context, "ffdhe8192");
+}
+
 static void other_clients_are_refused(void **state) {
     (void)state;
     raw_client(with_h2, "showed no certificate");
     raw_client(with_certificate, "not HTTP/2");
     raw_client(with_http1, "not HTTP/2");
     raw_client(with_tls12, "no TLS 1.3");
+    raw_client(with_costly_keys, "key share");
 }
 
 static void plain_bytes_are_refused(void **state) {

@@ -369,7 +369,7 @@ static void test_shards_go_apart(void **state) {
 }
 
 /* Preface, SETTINGS, WINDOW_UPDATE and the acknowledgement of the peer's SETTINGS. */
-enum { GREETING_BYTES = 24 + (9 + 4 * 6) + (9 + 4) + 9 };
+enum { GREETING_BYTES = 24 + (9 + 5 * 6) + (9 + 4) + 9 };
 
 typedef struct awaited_bytes {
     const lh_worker_client *client;

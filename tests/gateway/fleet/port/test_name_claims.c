@@ -141,12 +141,25 @@ static void an_address_has_its_share_of_names(void **state) {
     for (unsigned i = 0; i < LH_NAMES_PER_ADDRESS; i++)
         assert_int_equal(report_numbered(i, "10.0.0.1:1", false, 0), LH_OK);
     assert_int_equal(report_numbered(100, "10.0.0.1:2", false, 0), LH_ERR_LIMIT);
-    assert_non_null(strstr(error.message, "32 workers report from this address in the clear"));
+    assert_non_null(strstr(error.message, "32 workers report from 10.0.0.1 in the clear"));
     assert_int_equal(report_numbered(5, "10.0.0.1:2", false, 1), LH_OK);
     assert_int_equal(report_numbered(100, "10.0.0.11:2", false, 1), LH_OK);
     assert_int_equal(report_numbered(101, "10.0.0.1:2", true, 1), LH_OK);
     /* whose leases are over make room */
     assert_int_equal(report_numbered(102, "10.0.0.1:2", false, LEASE_US), LH_OK);
+}
+
+/* Whoever has one address of IPv6 has 2^64 of them. */
+static void a_network_has_its_share_of_names(void **state) {
+    (void)state;
+    char peer[LH_ADDRESS_TEXT_BYTES];
+    for (unsigned i = 0; i < LH_NAMES_PER_ADDRESS; i++) {
+        snprintf(peer, sizeof peer, "[2001:db8::%x:1]:1", i + 1);
+        assert_int_equal(report_numbered(i, peer, false, 0), LH_OK);
+    }
+    assert_int_equal(report_numbered(100, "[2001:db8::7:7]:1", false, 0), LH_ERR_LIMIT);
+    assert_non_null(strstr(error.message, "32 workers report from 2001:db8::/64 in the clear"));
+    assert_int_equal(report_numbered(101, "[2001:db8:0:1::7]:1", false, 0), LH_OK);
 }
 
 static void there_are_places_for_all_workers_and_no_more(void **state) {
@@ -167,6 +180,7 @@ int main(void) {
         TEST(the_same_address_on_the_same_machine_is_a_restart),
         TEST(with_tls_a_name_goes_with_its_connection),
         TEST(an_address_has_its_share_of_names),
+        TEST(a_network_has_its_share_of_names),
         TEST(there_are_places_for_all_workers_and_no_more),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

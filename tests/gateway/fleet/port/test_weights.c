@@ -47,10 +47,18 @@ typedef struct bench {
     uint32_t count, answered, closed;
 } bench;
 
+enum { TEXT_BYTES = 1 << 20 };
+
+static char text[TEXT_BYTES + 1]; /* of "/text" */
+
 static void on_request(void *context, lh_h2_stream *stream, const lh_h2_request *request,
                        const lh_h2_stream_events **events, void **stream_context) {
     bench *b = context;
     lh_file_pieces pieces;
+    if (strcmp(request->path, "/text") == 0) {
+        lh_fleet_weights_take_text(&b->weights, text, stream, request, events, stream_context);
+        return;
+    }
     const bool has_pieces = strncmp(request->path, "/pieces/", 8) == 0;
     if (has_pieces)
         assert_int_equal(
@@ -194,8 +202,7 @@ static size_t allocated_bytes(void) {
 
 /* 3 connections with 250 transfers each, of which not one is refused. Of what they cost, a half and
  * more is the clients'. */
-static void what_nobody_reads_costs_next_to_nothing(void **state) {
-    (void)state;
+static void leave_unread(const char *path) {
     lh_stream_quota_limits limits = lh_fleet_weights_default_limits();
     limits.peer_max = limits.all_max = EXCHANGES_MAX;
     bench *b = open_bench(&limits, NULL);
@@ -203,7 +210,7 @@ static void what_nobody_reads_costs_next_to_nothing(void **state) {
         connect_as(b, NULL);
     size_t before = allocated_bytes();
     for (uint32_t i = 0; i < EXCHANGES_MAX; i++)
-        get(b, i % CLIENTS_MAX, NULL, false);
+        get_path(b, i % CLIENTS_MAX, path, NULL, false);
     for (uint32_t i = 0; i < EXCHANGES_MAX; i++)
         assert_int_equal(status_of(b, &b->exchanges[i]), 200);
     size_t after = allocated_bytes();
@@ -211,6 +218,29 @@ static void what_nobody_reads_costs_next_to_nothing(void **state) {
     print_message("%d transfers that nobody reads: %zu KiB\n", EXCHANGES_MAX,
                   (after - before) >> 10);
     assert_true(after < before + (16u << 20));
+    close_bench(b);
+}
+
+static void what_nobody_reads_costs_next_to_nothing(void **state) {
+    (void)state;
+    memset(text, 't', TEXT_BYTES);
+    leave_unread("/weights");
+    leave_unread("/text");
+}
+
+static void a_text_comes_whole(void **state) {
+    (void)state;
+    lh_stream_quota_limits limits = lh_fleet_weights_default_limits();
+    bench *b = open_bench(&limits, NULL);
+    connect_as(b, NULL);
+    for (int i = 0; i < TEXT_BYTES; i++)
+        text[i] = (char)('a' + i % 25);
+    exchange *e = get_path(b, 0, "/text", NULL, true);
+    e->expected = (const uint8_t *)text;
+    loop_run_until_set(&b->loop, &e->is_closed);
+    assert_int_equal(e->http_status, 200);
+    assert_int_equal(e->status, LH_OK);
+    assert_int_equal(e->received, TEXT_BYTES);
     close_bench(b);
 }
 
@@ -372,6 +402,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pieces_of_the_file_are_a_file),
         cmocka_unit_test(what_nobody_reads_costs_next_to_nothing),
+        cmocka_unit_test(a_text_comes_whole),
         cmocka_unit_test(what_does_not_move_is_dropped),
         cmocka_unit_test(what_moves_slowly_is_not_dropped),
         cmocka_unit_test(a_peer_has_its_share_whatever_its_connections),
