@@ -200,15 +200,16 @@ static void test_on_pool(uv_work_t *work) {
     lh_join_reach first = member->reach;
     if (ask(member, member->other) == LH_OK && member->reach.is_reached)
         member->is_other = true;
-    else
+    else if (!first.is_untried) /* else what came of the other one says more */
         member->reach = first;
 }
 
 static void log_reach(const lh_fleet_member *member) {
-    if (member->status != LH_OK)
+    if (member->status != LH_OK || member->reach.is_untried)
         lh_log(LH_LOG_WARN, "membership",
                "whether others reach this worker is not known address=%s reason=\"%s\"",
-               member->address, member->error.message);
+               member->address,
+               member->status != LH_OK ? member->error.message : member->reach.error);
     else if (member->reach.is_reached)
         lh_log(LH_LOG_INFO, "membership", "the gateway reaches this worker address=%s us=%lld",
                member->is_other ? member->other : member->address, (long long)member->reach.us);

@@ -96,6 +96,7 @@ int lh_join_refusal_http_status(lh_join_refusal_code code);
 /* `POST /fleet/workers/{name}/reach`, and its answer 200: what came of a TLS connection to it. */
 typedef struct lh_join_reach {
     bool is_reached;
+    bool is_untried;                   /* the gateway does not try that address */
     int64_t us;                        /* how long it took, where it is reached */
     char error[LH_JOIN_MESSAGE_BYTES]; /* why it is not */
 } lh_join_reach;

@@ -225,7 +225,8 @@ lh_status lh_join_reach_request_parse(const char *bytes, size_t length,
 char *lh_join_reach_render(const lh_join_reach *reach) {
     return dump(reach->is_reached
                     ? json_pack("{s:b,s:I}", "reached", 1, "us", (json_int_t)reach->us)
-                    : json_pack("{s:b,s:s}", "reached", 0, "error", reach->error));
+                    : json_pack("{s:b,s:b,s:s}", "reached", 0, "tried", (int)!reach->is_untried,
+                                "error", reach->error));
 }
 
 lh_status lh_join_reach_parse(const char *bytes, size_t length, lh_join_reach *reach,
@@ -241,5 +242,7 @@ lh_status lh_join_reach_parse(const char *bytes, size_t length, lh_join_reach *r
         reach->us = lh_json_read_integer(&root, "us", 0, REACH_US_MAX);
     else
         lh_json_read_text(&root, "error", reach->error, sizeof reach->error);
+    if (lh_json_is_there(&root, "tried"))
+        reach->is_untried = !lh_json_read_bool(&root, "tried");
     return lh_json_document_close(&document);
 }

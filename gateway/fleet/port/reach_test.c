@@ -64,12 +64,6 @@ static void answer(reach_test *test, const lh_join_reach *reach) {
     free(text);
 }
 
-static void answer_unreached(reach_test *test, const char *why) {
-    lh_join_reach reach = {.is_reached = false};
-    snprintf(reach.error, sizeof reach.error, "%s", why);
-    answer(test, &reach);
-}
-
 static void respond_error(reach_test *test, lh_status status, const lh_error *error) {
     char text[LH_ERROR_MESSAGE_BYTES + 1];
     snprintf(text, sizeof text, "%.*s\n", LH_ERROR_MESSAGE_BYTES - 2, error->message);
@@ -112,9 +106,9 @@ static bool is_seen_at(const reach_test *test, const struct sockaddr *address) {
 }
 
 static void refuse_others_address(reach_test *test) {
-    answer_unreached(test,
-                     "the gateway tries no address but the one from which it sees this worker "
-                     "come, and this is another one");
+    answer(test, &(lh_join_reach){.is_untried = true,
+                                  .error = "the gateway tries no address but the one from which it "
+                                           "sees this worker come, and this is another one"});
 }
 
 /* ---- A name ---- */
