@@ -3,6 +3,7 @@ that what the model says, and when, and how it fails, stands in the request."""
 
 import json
 import pathlib
+import re
 import ssl
 import subprocess
 import sys
