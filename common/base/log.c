@@ -26,6 +26,10 @@ void lh_log_set_level(lh_log_level level) {
     atomic_store(&threshold, (int)level);
 }
 
+bool lh_log_shows(lh_log_level level) {
+    return (int)level <= atomic_load(&threshold);
+}
+
 void lh_log_set_format(lh_log_format format) {
     atomic_store(&form, (int)format);
 }
@@ -97,7 +101,7 @@ static void put(const char *line, size_t length) {
 }
 
 void lh_log(lh_log_level level, const char *module, const char *format, ...) {
-    if ((int)level > atomic_load(&threshold))
+    if (!lh_log_shows(level))
         return;
     char line[LH_LOG_LINE_BYTES];
     va_list args;

@@ -15,6 +15,8 @@ typedef enum lh_log_format { LH_LOG_TEXT, LH_LOG_JSON } lh_log_format;
 
 /* Lines above `level` are dropped. Default LH_LOG_INFO. */
 void lh_log_set_level(lh_log_level level);
+/* Whether lines of this level are written. */
+bool lh_log_shows(lh_log_level level);
 /* Default LH_LOG_TEXT. */
 void lh_log_set_format(lh_log_format format);
 lh_log_format lh_log_current_format(void);

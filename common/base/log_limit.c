@@ -2,6 +2,7 @@
 #include "common/base/log_limit.h"
 
 #include "common/base/arithmetic.h"
+#include "common/base/log.h"
 
 #include <pthread.h>
 
@@ -13,7 +14,7 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static bool take(lh_log_limit *limit, int64_t now_us, unsigned long long *left_out) {
     int64_t ahead_us = LINE_US * ((limit->at_once ? limit->at_once : AT_ONCE) - 1);
     limit->paid_until_us = lh_max_i64(limit->paid_until_us, now_us);
-    if (limit->paid_until_us - now_us > ahead_us) {
+    if (limit->paid_until_us - now_us > ahead_us && !lh_log_shows(LH_LOG_DEBUG)) {
         limit->left_out++;
         return false;
     }

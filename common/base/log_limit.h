@@ -1,5 +1,6 @@
 /* Bounds how many lines of one kind go into the log, however often somebody else can cause them: a
  * few at once, then one every two seconds, which says how many were left out since the one before.
+ * Nothing is left out of a log of LH_LOG_DEBUG, whose reader wants to see all.
  *
  * Plain data, begun with zeroes (but for at_once). Thread: any; all limits share one lock, which is
  * held for a few instructions. */

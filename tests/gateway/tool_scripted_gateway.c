@@ -2,6 +2,7 @@
  * the tests in tests/system/test_http_raw.py. Prints the port, and serves until its standard input
  * ends. */
 #include "common/base/clock.h"
+#include "common/base/log.h"
 #include "common/base/options.h"
 #include "gateway/anthropic/anthropic.h"
 #include "gateway/openai/api.h"
@@ -102,6 +103,7 @@ int main(int argc, char **argv) {
     }
     if (action == LH_OPTIONS_EXIT)
         return 0;
+    lh_log_set_level(LH_LOG_DEBUG); /* leaves no line out, whatever is done to it */
     lh_engine *engine = scripted_engine_create();
     scripted_model *model = scripted_model_create_with((uint32_t)options.context);
     const lh_key_limits limits = {(uint32_t)options.key_requests, (uint32_t)options.key_tokens,

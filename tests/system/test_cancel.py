@@ -36,7 +36,8 @@ class CancelTest(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        flags = ["--renew-ms", str(RENEW_MS), "--lease-ms", str(LEASE_MS), "--context", "4096", "--prefix-cache", "off", *cls.flags]
+        # With debug each hang-up has its line in the log, also of those that cost nothing.
+        flags = ["--renew-ms", str(RENEW_MS), "--lease-ms", str(LEASE_MS), "--context", "4096", "--prefix-cache", "off", "--log-level", "debug", *cls.flags]
         cls.fleet = Fleet(2, gateway_flags=flags, worker_flags=["--kv-bytes", "192M", *cls.worker_flags]).__enter__()
         cls.port = cls.fleet.port
         # A worker's pages are in its first report after its chain is ready.

@@ -104,8 +104,8 @@ class Headers(FleetTest):
             reply = connection.reply()
             peer = "{}:{}".format(*connection.socket.getsockname())
         epoch = self.fleet.fleet_state()["chains"][0]["epoch"]
-        line = wait_until(lambda: re.search(r"api: request .* id=mine$", self.fleet.gateway.log_text(), re.M), "it is logged")[0]
-        self.assertIn(f" answer={reply.json()['id']} chain=main epoch={epoch} client=- peer={peer} id=mine", line)
+        line = wait_until(lambda: re.search(r"api: request .* id=mine left_out=", self.fleet.gateway.log_text(), re.M), "it is logged")[0]
+        self.assertIn(f" answer={reply.json()['id']} chain=main epoch={epoch} client=- peer={peer} id=mine ", line)
 
 
 class Keys(FleetTest):

@@ -3,6 +3,7 @@ that what the model says, and when, and how it fails, stands in the request."""
 
 import json
 import pathlib
+import re
 import ssl
 import subprocess
 import sys
@@ -734,15 +735,15 @@ class States(GatewayTest):
             self.assertEqual(self.ask("GET", "/health").json(), {"status": "ok"})
             self.assertEqual(self.ask("GET", "/v1/models").json()["data"][0]["id"], MODEL)
 
-    def test_probes_that_go_well_are_not_logged(self):
+    def test_probes_that_go_well_are_for_debugging(self):
         for path in ("/health", "/readyz", "/livez", "/version"):
             self.assertEqual(self.ask("GET", path, None, (("x-request-id", "probe" + path.replace("/", "-")),)).status, 200)
         self.chat("@@state=no_chain text=a")
         self.assertEqual(self.ask("GET", "/health", None, (("x-request-id", "probe-unwell"),)).status, 503)
         self.chat("@@state=ready text=a")
         wait_until(lambda: "id=probe-unwell" in self.gateway.program.log_text(), "what is not well is logged")
-        probes = [line for line in self.gateway.program.log_text().splitlines() if "id=probe-" in line]
-        self.assertEqual([line.split("id=")[1] for line in probes], ["probe-version", "probe-unwell"])
+        probes = re.findall(r"(\w+) +api: request .* id=(probe-\S+)", self.gateway.program.log_text())
+        self.assertEqual([name for level, name in probes if level != "debug"], ["probe-version", "probe-unwell"])
 
 
 if __name__ == "__main__":

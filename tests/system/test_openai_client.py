@@ -34,7 +34,7 @@ class FleetTest(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.fleet = Fleet(cls.workers, ["--model-name", MODEL, *cls.gateway_flags], cls.worker_flags).__enter__()
+        cls.fleet = Fleet(cls.workers, ["--model-name", MODEL, "--log-level", "debug", *cls.gateway_flags], cls.worker_flags).__enter__()
         cls.client = client_of(cls.fleet)
         # The client's type of a completion's choice has no null finish_reason, though every chunk of a stream but the last has one, at
         # OpenAI too: it can read such streams only leniently.

@@ -80,7 +80,7 @@ class ProxyTest:
 
     def ids_taken(self):
         """Of the requests that the gateway believes it had (but for signs of life that are well)."""
-        return set(re.findall(r"api: request .* id=(\S+)$", self.gateway.program.log_text(), re.M))
+        return set(re.findall(r"info  api: request .* id=(\S+) left_out=", self.gateway.program.log_text(), re.M))
 
     def attack(self, data):
         """Sends it, with a request behind it, and reads what comes."""

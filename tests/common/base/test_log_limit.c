@@ -1,3 +1,4 @@
+#include "common/base/log.h"
 #include "common/base/log_limit.h"
 
 #include <setjmp.h>
@@ -53,12 +54,21 @@ static void more_may_come_at_once(void **state) {
     assert_int_equal(take_many(&limit, 3 * SECOND, 10), 1);
 }
 
+static void who_debugs_sees_all(void **state) {
+    (void)state;
+    lh_log_limit limit = {0};
+    lh_log_set_level(LH_LOG_DEBUG);
+    assert_int_equal(take_many(&limit, SECOND, 300), 300);
+    lh_log_set_level(LH_LOG_INFO);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_few_come_at_once_and_the_rest_is_counted),
         cmocka_unit_test(a_line_now_and_then_is_always_written),
         cmocka_unit_test(rest_fills_it_again),
         cmocka_unit_test(more_may_come_at_once),
+        cmocka_unit_test(who_debugs_sees_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
