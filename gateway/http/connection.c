@@ -153,7 +153,20 @@ static void on_signal(void *context, lh_http_signal signal) {
     lh_http_exchange_wake(connection);
 }
 
-static void render_peer(int fd, char text[LH_HTTP_PEER_BYTES]) {
+/* Of an address of IPv6 the first eight bytes, which whoever has the network cannot choose. */
+static uint64_t network_of(const struct in6_addr *address) {
+    uint64_t number;
+    if (IN6_IS_ADDR_V4MAPPED(address)) {
+        uint32_t v4;
+        memcpy(&v4, address->s6_addr + 12, sizeof v4);
+        return (uint64_t)v4 << 1 | 1;
+    }
+    memcpy(&number, address->s6_addr, sizeof number);
+    return number | 1;
+}
+
+/* Who is at the other end, as text, and as the number of its network. */
+static uint64_t read_peer(int fd, char text[LH_HTTP_PEER_BYTES]) {
     union {
         struct sockaddr any;
         struct sockaddr_in v4;
@@ -162,16 +175,20 @@ static void render_peer(int fd, char text[LH_HTTP_PEER_BYTES]) {
     socklen_t length = sizeof address;
     char host[INET6_ADDRSTRLEN];
     getpeername(fd, &address.any, &length); /* in vain where it has gone already */
-    if (address.any.sa_family == AF_INET6)
+    if (address.any.sa_family == AF_INET6) {
         snprintf(text, LH_HTTP_PEER_BYTES, "[%s]:%u",
                  inet_ntop(AF_INET6, &address.v6.sin6_addr, host, sizeof host),
                  ntohs(address.v6.sin6_port));
-    else if (address.any.sa_family == AF_INET)
+        return network_of(&address.v6.sin6_addr);
+    }
+    if (address.any.sa_family == AF_INET) {
         snprintf(text, LH_HTTP_PEER_BYTES, "%s:%u",
                  inet_ntop(AF_INET, &address.v4.sin_addr, host, sizeof host),
                  ntohs(address.v4.sin_port));
-    else
-        snprintf(text, LH_HTTP_PEER_BYTES, "-");
+        return (uint64_t)address.v4.sin_addr.s_addr << 1 | 1;
+    }
+    snprintf(text, LH_HTTP_PEER_BYTES, "-");
+    return 1;
 }
 
 lh_http_exchange *lh_http_connection_create(lh_http_surroundings *around,
@@ -182,7 +199,7 @@ lh_http_exchange *lh_http_connection_create(lh_http_surroundings *around,
     connection->around = around;
     connection->mhd = mhd;
     connection->fd = fd;
-    render_peer(fd, connection->peer);
+    connection->peer_network = read_peer(fd, connection->peer);
     if (pthread_mutex_init(&connection->mutex, NULL)) {
         free(connection);
         return NULL;
@@ -206,6 +223,7 @@ void lh_http_connection_destroy(lh_http_exchange *connection) {
 lh_status lh_http_connection_begin(lh_http_exchange *exchange, const char *target) {
     exchange->begun_us = lh_clock_us();
     exchange->request.peer = exchange->peer;
+    exchange->request.peer_network = exchange->peer_network;
     exchange->wire_target = target;
     exchange->wire_target_bytes = strlen(target);
     exchange->target = strdup(target);

@@ -39,6 +39,7 @@ struct lh_http_exchange {
     struct MHD_Connection *mhd;
     int fd;
     char peer[LH_HTTP_PEER_BYTES];
+    uint64_t peer_network; /* request.h */
     uint64_t monitor_id;
     lh_http_exchange *next, *previous; /* in the connection table */
 
