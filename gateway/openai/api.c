@@ -91,6 +91,6 @@ void lh_openai_api_close(lh_openai_api *api) {
     lh_http_server_destroy(api->server);
     lh_reader_pool_destroy(api->service.readers);
     lh_constraint_cache_destroy(api->service.constraints);
-    lh_constraint_vocabulary_destroy(api->vocabulary);
+    lh_constraint_vocabulary_release(api->vocabulary);
     free(api);
 }

@@ -34,6 +34,10 @@ lh_status lh_guide_take(lh_guide *guide, uint32_t token, lh_error *error) {
     return lh_constraint_state_take(guide->state, token, error);
 }
 
+uint64_t lh_guide_work(const lh_guide *guide) {
+    return guide->state ? lh_constraint_state_work(guide->state) : 0;
+}
+
 bool lh_guide_is_finished(const lh_guide *guide) {
     return guide->state && lh_constraint_state_is_finished(guide->state);
 }

@@ -25,6 +25,8 @@ lh_status lh_guide_take(lh_guide *guide, uint32_t token, lh_error *error);
  * LH_ERR_LIMIT, LH_ERR_NO_MEMORY. */
 lh_status lh_guide_take_forced(lh_guide *guide, bool keeps_end, uint32_t *tokens, uint32_t max,
                                uint32_t *count, lh_error *error);
+/* What the calls above and below have looked at so far (lh_constraint_state_work). */
+uint64_t lh_guide_work(const lh_guide *guide);
 /* Nothing may come any more. */
 bool lh_guide_is_finished(const lh_guide *guide);
 /* Makes the mask of the next draw; the answer is not finished. Without a grammar it does nothing.

@@ -21,6 +21,7 @@ typedef enum lh_sequence_state {
     LH_SEQUENCE_PREFILL,  /* rows of its history are still to be sent */
     LH_SEQUENCE_READY,    /* what was generated last is still to be sent: as a rule one row */
     LH_SEQUENCE_SAMPLING, /* all is sent; a token is being sampled */
+    LH_SEQUENCE_GUIDED,   /* as READY, but its grammar has not taken the last token yet */
     LH_SEQUENCE_STALLED,  /* as READY, but the rows need a page and none is free */
 } lh_sequence_state;
 
