@@ -43,13 +43,16 @@ lh_status lh_constraint_state_create(lh_constraint *constraint, lh_constraint_st
 /* The same place once more, which moves by itself from now on. LH_ERR_NO_MEMORY. */
 lh_status lh_constraint_state_copy(const lh_constraint_state *state, lh_constraint_state **copy,
                                    lh_error *error);
-/* NULL is allowed. */
+/* Another reference to the same state, which moves only where there is one. Any thread. */
+lh_constraint_state *lh_constraint_state_acquire(lh_constraint_state *state);
+bool lh_constraint_state_is_shared(const lh_constraint_state *state);
+/* Gives a reference up, and the state with the last. NULL is allowed. */
 void lh_constraint_state_destroy(lh_constraint_state *state);
 
-/* The sequence goes on with `token`. LH_ERR_INVALID: it was not allowed here; LH_ERR_LIMIT: the
- * text can be read in too many ways at once, or is nested too deeply; LH_ERR_NO_MEMORY. After a
- * failure the state is where it was. A token that ends the generation is taken where it is allowed;
- * after it nothing is. */
+/* The sequence goes on with `token`; the state is not shared. LH_ERR_INVALID: it was not allowed
+ * here; LH_ERR_LIMIT: the text can be read in too many ways at once, or is nested too deeply;
+ * LH_ERR_NO_MEMORY. After a failure the state is where it was. A token that ends the generation is
+ * taken where it is allowed; after it nothing is. */
 lh_status lh_constraint_state_take(lh_constraint_state *state, uint32_t token, lh_error *error);
 
 /* What may come next. The mask lives until the state is next taken on, asked for its mask or

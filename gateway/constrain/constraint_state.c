@@ -14,6 +14,7 @@
 #define STACKS_KEPT_MIN 256
 
 struct lh_constraint_state {
+    atomic_uint holders;
     lh_constraint *constraint;
     lh_stack_pool pool;
     lh_places places;
@@ -30,6 +31,7 @@ static lh_constraint_state *create_empty(lh_constraint *constraint, lh_error *er
         lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the state of a constraint");
         return NULL;
     }
+    atomic_init(&made->holders, 1);
     made->constraint = lh_constraint_acquire(constraint);
     made->pool.count_max = lh_constraint_vocabulary_trie(constraint->vocabulary)->depth_max;
     return made;
@@ -65,6 +67,7 @@ lh_status lh_constraint_state_copy(const lh_constraint_state *state, lh_constrai
     if (!made)
         return LH_ERR_NO_MEMORY;
     made->has_ended = state->has_ended;
+    made->work = state->work + state->places.count + state->pool.stack_count;
     lh_status status = lh_places_copy(&made->places, &state->places, error);
     if (!status) {
         pthread_mutex_lock(&constraint->lock);
@@ -79,8 +82,17 @@ lh_status lh_constraint_state_copy(const lh_constraint_state *state, lh_constrai
     return LH_OK;
 }
 
+lh_constraint_state *lh_constraint_state_acquire(lh_constraint_state *state) {
+    atomic_fetch_add(&state->holders, 1);
+    return state;
+}
+
+bool lh_constraint_state_is_shared(const lh_constraint_state *state) {
+    return atomic_load(&state->holders) > 1;
+}
+
 void lh_constraint_state_destroy(lh_constraint_state *state) {
-    if (!state)
+    if (!state || atomic_fetch_sub(&state->holders, 1) > 1)
         return;
     lh_mask_release(state->mask);
     lh_places_reset(&state->places);
@@ -192,6 +204,7 @@ static lh_status take(lh_constraint_state *state, uint32_t token, lh_error *erro
 
 lh_status lh_constraint_state_take(lh_constraint_state *state, uint32_t token, lh_error *error) {
     lh_constraint *constraint = state->constraint;
+    assert(!lh_constraint_state_is_shared(state));
     lh_status status = LH_OK;
     if (state->has_ended)
         return refuse(token, error);

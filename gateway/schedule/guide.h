@@ -13,6 +13,9 @@ typedef struct lh_guide {
 /* At the beginning of the answer; the mask is not there yet. constraint NULL: no grammar.
  * LH_ERR_NO_MEMORY. */
 lh_status lh_guide_init(lh_guide *guide, lh_constraint *constraint, lh_error *error);
+/* Where another one is, with its mask: at no cost, until one of them moves on. Both are for one
+ * thread from then on. */
+void lh_guide_init_as(lh_guide *guide, const lh_guide *other);
 void lh_guide_reset(lh_guide *guide);
 
 /* Whether the token may be the next one; without a grammar any may. The mask is there. */

@@ -83,6 +83,11 @@ struct lh_sequence {
  * tokens or biases, over `context`; the grammar's), LH_ERR_NO_MEMORY. */
 lh_status lh_sequence_create(const lh_sequence_request *asked, uint64_t handle, uint32_t context,
                              lh_sequence **sequence, lh_error *error);
+/* The same beside a twin, which was created for as many tokens of the same constraint and has not
+ * moved yet: the grammar, whose beginning may take long, is begun once for both. NULL: there is
+ * none. */
+lh_status lh_sequence_create_beside(const lh_sequence_request *asked, const lh_sequence *twin,
+                                    uint32_t context, lh_sequence **sequence, lh_error *error);
 /* NULL is allowed. */
 void lh_sequence_destroy(lh_sequence *sequence);
 

@@ -301,10 +301,47 @@ static void a_grammar_of_another_vocabulary_is_refused(void **state) {
     lh_scheduler_destroy(s);
 }
 
+/* Of many answers the grammar is begun once; each goes its own way from its first token on. */
+static void twins_begin_alike_and_part(void **state) {
+    (void)state;
+    lh_grammar *grammar;
+    static const char gbnf[] = "root ::= \"{\\\"name\\\":\" [0-9] [d-f]";
+    assert_int_equal(lh_grammar_create(&grammar, NULL), LH_OK);
+    lh_gbnf_add(grammar, gbnf, strlen(gbnf));
+    lh_constraint *constraint = probe_constraint(grammar, vocabulary.vocabulary);
+    lh_sequence_request request = request_of(10, 40);
+    request.constraint = constraint;
+    lh_sequence *first, *second;
+    assert_int_equal(lh_sequence_create(&request, 1, 100, &first, NULL), LH_OK);
+    uint64_t work = lh_guide_work(&first->guide);
+    request = request_of(7, 40);
+    request.constraint = constraint;
+    assert_int_equal(lh_sequence_create_beside(&request, first, 100, &second, NULL), LH_OK);
+    lh_constraint_release(constraint);
+    assert_int_equal(lh_guide_work(&first->guide), work);
+    assert_int_equal(second->length - 7, first->length - 10);
+    assert_in_range(second->length - 7, 1, 8); /* not all of it is certain */
+    assert_memory_equal(second->history + 7, first->history + 10,
+                        (second->length - 7) * sizeof *first->history);
+    for (const char *rest = "{\"name\":" + (second->length - 7); *rest; rest++) {
+        lh_sequence_append(second, (uint8_t)*rest);
+        assert_int_equal(lh_sequence_follow(second, NULL), LH_OK);
+    }
+    lh_sequence_append(second, '4');
+    assert_int_equal(lh_sequence_follow(second, NULL), LH_OK);
+    assert_true(lh_guide_allows(&second->guide, 'd') && !lh_guide_allows(&first->guide, 'd'));
+    lh_sequence_destroy(first);
+    lh_sequence_append(second, 'e');
+    assert_int_equal(lh_sequence_follow(second, NULL), LH_OK);
+    assert_true(lh_sequence_is_whole(second));
+    lh_sequence_destroy(second);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_must_come_goes_with_the_next_draw),
         cmocka_unit_test(the_mask_says_what_the_grammar_allows),
+        cmocka_unit_test(twins_begin_alike_and_part),
         cmocka_unit_test(nobody_waits_for_slow_grammars),
         cmocka_unit_test(slow_grammars_outlive_a_chain),
         cmocka_unit_test(a_mask_is_brought_once_in_an_epoch),
