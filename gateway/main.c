@@ -195,7 +195,8 @@ static lh_status open_authenticator(gateway *g, lh_error *error) {
     const lh_key_limits limits = {
         .requests_per_minute = (uint32_t)g->settings.key_requests_per_minute,
         .tokens_per_minute = (uint32_t)g->settings.key_tokens_per_minute,
-        .concurrent_requests = (uint32_t)g->settings.key_concurrent_requests};
+        .concurrent_requests = (uint32_t)g->settings.key_concurrent_requests,
+        .reading_ms_per_minute = (uint32_t)g->settings.reading_ms_per_minute};
     return lh_authenticator_create(g->settings.api_key_file, &limits, lh_clock_us(),
                                    &g->authenticator, error);
 }

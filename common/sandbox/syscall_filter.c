@@ -25,6 +25,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -145,6 +146,9 @@ static const call_rule rules_by_argument[] = {
     {"ioctl", 1, {IS(1, SIOCOUTQNSD)}},
     /* threads, no processes */
     {"clone", 1, {HAS(0, CLONE_THREAD, CLONE_THREAD)}},
+    /* of the calling thread */
+    {"getpriority", 2, {IS(0, PRIO_PROCESS), IS(1, 0)}},
+    {"setpriority", 2, {IS(0, PRIO_PROCESS), IS(1, 0)}},
     {"prctl", 1, {IS(0, PR_SET_NAME)}},
     {"prctl", 1, {IS(0, PR_GET_NAME)}},
     {"prctl", 1, {IS(0, PR_SET_TIMERSLACK)}},

@@ -163,8 +163,11 @@ size_t lh_authenticator_keys(lh_authenticator *authenticator) {
 bool lh_ticket_open(lh_authenticator *authenticator, const char *authorization, int64_t unix_s,
                     lh_ticket *ticket) {
     uint8_t digest[LH_SHA256_BYTES];
-    *ticket = (lh_ticket){
-        .authenticator = authenticator, .name = "", .priority = INT32_MIN, .is_admin = true};
+    *ticket = (lh_ticket){.authenticator = authenticator,
+                          .name = "",
+                          .priority = INT32_MIN,
+                          .is_admin = true,
+                          .reading_ms_per_minute = authenticator->limits.reading_ms_per_minute};
     if (!authenticator->path)
         return true;
     if (!lh_api_key_digest_shown(authorization, digest))
@@ -180,6 +183,7 @@ bool lh_ticket_open(lh_authenticator *authenticator, const char *authorization, 
         ticket->tenant = owner->tenant;
         ticket->priority = key->priority;
         ticket->is_admin = key->is_admin;
+        ticket->reading_ms_per_minute = key->limits.reading_ms_per_minute;
     }
     pthread_mutex_unlock(&authenticator->mutex);
     return is_valid;
@@ -192,11 +196,13 @@ void lh_ticket_leave(lh_ticket *ticket, int64_t now_us) {
     pthread_mutex_lock(&authenticator->mutex);
     if (ticket->inside)
         lh_retry_estimator_leave(&authenticator->retry_estimator, ticket->inside, now_us);
-    if (ticket->taken)
+    if (ticket->paid)
         lh_account_leave(&ticket->client->account, now_us - ticket->taken_us);
+    else if (ticket->taken)
+        lh_account_drop(&ticket->client->account);
     pthread_mutex_unlock(&authenticator->mutex);
     ticket->inside = 0;
-    ticket->taken = false;
+    ticket->taken = ticket->paid = false;
 }
 
 void lh_ticket_close(lh_ticket *ticket, int64_t now_us) {
@@ -218,26 +224,27 @@ lh_log_limit *lh_ticket_log_limit(lh_authenticator *authenticator, const lh_tick
     return ticket->client ? &ticket->client->lines[kind] : &authenticator->lines[kind];
 }
 
-bool lh_ticket_may_take(lh_ticket *ticket, int64_t now_us, lh_account_refusal *refusal) {
-    if (!ticket->client)
-        return true;
-    pthread_mutex_lock(&ticket->authenticator->mutex);
-    bool has_room = lh_account_has_room(&ticket->client->account, 1, now_us, refusal);
-    pthread_mutex_unlock(&ticket->authenticator->mutex);
-    return has_room;
-}
-
-bool lh_ticket_take(lh_ticket *ticket, uint64_t prompt_tokens, int64_t now_us,
-                    lh_account_refusal *refusal) {
+bool lh_ticket_take_request(lh_ticket *ticket, int64_t now_us, lh_account_refusal *refusal) {
     if (!ticket->client)
         return true;
     pthread_mutex_lock(&ticket->authenticator->mutex);
     assert(!ticket->taken);
-    ticket->taken = lh_account_take(&ticket->client->account, prompt_tokens, now_us, refusal);
+    ticket->taken = lh_account_take_request(&ticket->client->account, now_us, refusal);
     pthread_mutex_unlock(&ticket->authenticator->mutex);
-    ticket->prompt_tokens = prompt_tokens;
     ticket->taken_us = now_us;
     return ticket->taken;
+}
+
+bool lh_ticket_take_prompt(lh_ticket *ticket, uint64_t prompt_tokens, int64_t now_us,
+                           lh_account_refusal *refusal) {
+    if (!ticket->client)
+        return true;
+    pthread_mutex_lock(&ticket->authenticator->mutex);
+    assert(ticket->taken && !ticket->paid);
+    ticket->paid = lh_account_take_prompt(&ticket->client->account, prompt_tokens, now_us, refusal);
+    pthread_mutex_unlock(&ticket->authenticator->mutex);
+    ticket->prompt_tokens = ticket->paid ? prompt_tokens : 0;
+    return ticket->paid;
 }
 
 void lh_ticket_refund(lh_ticket *ticket, int64_t now_us) {
@@ -246,11 +253,12 @@ void lh_ticket_refund(lh_ticket *ticket, int64_t now_us) {
     pthread_mutex_lock(&ticket->authenticator->mutex);
     lh_account_refund(&ticket->client->account, ticket->prompt_tokens, now_us);
     pthread_mutex_unlock(&ticket->authenticator->mutex);
-    ticket->taken = false;
+    ticket->taken = ticket->paid = false;
+    ticket->prompt_tokens = 0;
 }
 
 void lh_ticket_spend(lh_ticket *ticket, uint64_t sampled_tokens, int64_t now_us) {
-    if (!ticket->taken || sampled_tokens <= ticket->sampled_tokens)
+    if (!ticket->paid || sampled_tokens <= ticket->sampled_tokens)
         return;
     pthread_mutex_lock(&ticket->authenticator->mutex);
     lh_rate_bucket_spend(&ticket->client->account.tokens, sampled_tokens - ticket->sampled_tokens,

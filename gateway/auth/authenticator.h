@@ -20,8 +20,9 @@ typedef struct lh_ticket {
     uint64_t tenant;  /* stands for the name, in every run; 0: no keys are asked for */
     int32_t priority; /* the least that it may have */
     bool is_admin;
+    uint32_t reading_ms_per_minute; /* 0: without a limit */
     /* The authenticator's. */
-    bool taken;
+    bool taken, paid; /* the request, and its prompt */
     uint64_t prompt_tokens, sampled_tokens;
     int64_t taken_us;
     uint32_t inside;
@@ -58,7 +59,8 @@ bool lh_ticket_open(lh_authenticator *authenticator, const char *authorization, 
 /* Nothing more will be computed for it: its place is free. Before the answer's last bytes leave, so
  * that a client who then asks again at once is not one too many. */
 void lh_ticket_leave(lh_ticket *ticket, int64_t now_us);
-/* The request is over, however far it came: its account counts it as ended. A ticket that was never
+/* The request is over, however far it came: its account counts it as ended, and has counted it
+ * where it was read and could not be answered. A ticket that was never
  * opened (all zero) is allowed. */
 void lh_ticket_close(lh_ticket *ticket, int64_t now_us);
 
@@ -68,12 +70,12 @@ void lh_ticket_close(lh_ticket *ticket, int64_t now_us);
 lh_log_limit *lh_ticket_log_limit(lh_authenticator *authenticator, const lh_ticket *ticket,
                                   lh_client_line kind);
 
-/* As lh_account_has_room, before anything is known of the prompt. */
-bool lh_ticket_may_take(lh_ticket *ticket, int64_t now_us, lh_account_refusal *refusal);
-/* As lh_account_take, once. */
-bool lh_ticket_take(lh_ticket *ticket, uint64_t prompt_tokens, int64_t now_us,
-                    lh_account_refusal *refusal);
-/* The request was not served after all: what was taken is given back. */
+/* As lh_account_take_request, before the request is read; once. */
+bool lh_ticket_take_request(lh_ticket *ticket, int64_t now_us, lh_account_refusal *refusal);
+/* As lh_account_take_prompt, once, of a request that was taken. */
+bool lh_ticket_take_prompt(lh_ticket *ticket, uint64_t prompt_tokens, int64_t now_us,
+                           lh_account_refusal *refusal);
+/* The request was not served after all, whatever it says: what was taken is given back. */
 void lh_ticket_refund(lh_ticket *ticket, int64_t now_us);
 /* How many tokens its answer has in all by now. */
 void lh_ticket_spend(lh_ticket *ticket, uint64_t sampled_tokens, int64_t now_us);

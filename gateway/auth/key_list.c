@@ -132,6 +132,9 @@ static lh_status parse_setting(word text, lh_key *key, lh_error *error) {
         return parse_rate(text, "tokens-per-minute=", &key->limits.tokens_per_minute, error);
     if (skip(&text, "concurrent-requests="))
         return parse_rate(text, "concurrent-requests=", &key->limits.concurrent_requests, error);
+    if (skip(&text, "reading-ms-per-minute="))
+        return parse_rate(text, "reading-ms-per-minute=", &key->limits.reading_ms_per_minute,
+                          error);
     if (skip(&text, "priority="))
         return parse_priority(text, key, error);
     if (skip(&text, "expires="))
@@ -145,7 +148,7 @@ static lh_status parse_setting(word text, lh_key *key, lh_error *error) {
     }
     return lh_fail(error, LH_ERR_INVALID,
                    "\"%.*s\" is none of requests-per-minute=, tokens-per-minute=, "
-                   "concurrent-requests=, priority=, expires=, admin",
+                   "concurrent-requests=, reading-ms-per-minute=, priority=, expires=, admin",
                    whole.length < 40 ? (int)whole.length : 40, whole.bytes);
 }
 
@@ -176,7 +179,8 @@ static lh_status parse_line(word line, const lh_key_limits *defaults, lh_key *ke
 static bool has_same_limits(const lh_key *a, const lh_key *b) {
     return a->limits.requests_per_minute == b->limits.requests_per_minute &&
            a->limits.tokens_per_minute == b->limits.tokens_per_minute &&
-           a->limits.concurrent_requests == b->limits.concurrent_requests;
+           a->limits.concurrent_requests == b->limits.concurrent_requests &&
+           a->limits.reading_ms_per_minute == b->limits.reading_ms_per_minute;
 }
 
 static lh_status add_key(lh_key_list *list, const lh_key *key, lh_error *error) {

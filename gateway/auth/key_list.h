@@ -2,7 +2,7 @@
  * key, its words separated by blanks:
  *
  *     NAME sha256:DIGEST [requests-per-minute=N] [tokens-per-minute=N] [concurrent-requests=N]
- *     [priority=N] [expires=YYYY-MM-DD or YYYY-MM-DDThh:mm:ssZ] [admin]
+ *     [reading-ms-per-minute=N] [priority=N] [expires=YYYY-MM-DD or YYYY-MM-DDThh:mm:ssZ] [admin]
  *
  * '#' begins a comment, empty lines are passed over. A name (1 to 63 of A-Z a-z 0-9 . _ -) is a
  * client; it may stand on several lines, say an old and a new key while clients change over, which
@@ -25,6 +25,7 @@
 typedef struct lh_key_limits {
     uint32_t requests_per_minute, tokens_per_minute;
     uint32_t concurrent_requests;
+    uint32_t reading_ms_per_minute; /* processor time for reading its requests */
 } lh_key_limits;
 
 typedef struct lh_key {

@@ -72,6 +72,11 @@ static const lh_option options[] = {
      LH_KEY_RATE_MAX, NULL, "its tokens in a minute, of prompts and answers; 0: any"},
     {"key-concurrent-requests", LH_OPTION_NUMBER, AT(key_concurrent_requests), "0", "N", 0,
      LH_KEY_RATE_MAX, NULL, "its requests at a time; 0: any"},
+    {"reading-ms-per-minute", LH_OPTION_NUMBER, AT(reading_ms_per_minute), "20000", "N", 0,
+     LH_KEY_RATE_MAX, NULL,
+     "processor time in a minute for reading the requests of a client (its texts, templates and "
+     "forms) whose line of --api-key-file says nothing else, or of an address where there are no "
+     "keys; 0: any"},
     {"fleet-listen", LH_OPTION_TEXT, AT(fleet_listen), "127.0.0.1:7100", "HOST:PORT", 0, 0, NULL,
      "address of the fleet port, which workers reach"},
     {"metrics-listen", LH_OPTION_TEXT, AT(metrics_listen), "", "HOST:PORT", 0, 0, NULL,

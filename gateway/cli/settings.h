@@ -41,6 +41,7 @@ typedef struct lh_gateway_settings {
     const char *wire;
     bool wire_allow_q8;
     int64_t key_requests_per_minute, key_tokens_per_minute, key_concurrent_requests;
+    int64_t reading_ms_per_minute;
     int64_t request_timeout, max_connections, max_connections_per_address;
     int64_t step_budget_ms;
     int64_t max_sequences, max_queue;

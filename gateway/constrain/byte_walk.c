@@ -88,6 +88,10 @@ void lh_byte_walk_open(lh_byte_walk *walk) {
     walk->work = 0;
 }
 
+size_t lh_byte_walk_work(const lh_byte_walk *walk) {
+    return walk->work;
+}
+
 static lh_status fail_ways(lh_error *error) {
     return lh_fail(error, LH_ERR_LIMIT,
                    "the tokens that may come next can be read in too many ways by the grammar");

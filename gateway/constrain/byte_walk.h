@@ -27,6 +27,8 @@ void lh_byte_walk_destroy(lh_byte_walk *walk);
 
 /* The walks of one mask come next, until this is called again: they may take so long together. */
 void lh_byte_walk_open(lh_byte_walk *walk);
+/* What they have looked at since. */
+size_t lh_byte_walk_work(const lh_byte_walk *walk);
 
 /* Begins at these places, whose stacks are in `pool` and of which so much is known
  * (stack_copier.h), and gives in *key what they are, as far as they are known: equal keys, equal

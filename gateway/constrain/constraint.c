@@ -12,6 +12,7 @@ static void destroy(lh_constraint *constraint) {
     lh_byte_walk_destroy(constraint->walk);
     lh_closure_destroy(constraint->closure);
     lh_automaton_destroy(constraint->automaton);
+    lh_constraint_vocabulary_release(constraint->vocabulary);
     pthread_mutex_destroy(&constraint->lock);
     free(constraint);
 }
@@ -41,7 +42,7 @@ lh_status lh_constraint_create(const lh_grammar *grammar,
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for a constraint");
     }
     atomic_init(&made->holders, 1);
-    made->vocabulary = vocabulary;
+    made->vocabulary = lh_constraint_vocabulary_acquire(vocabulary);
     lh_status status = fill(made, grammar, error);
     if (status) {
         destroy(made);

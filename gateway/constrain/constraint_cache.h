@@ -11,7 +11,7 @@
 
 typedef struct lh_constraint_cache lh_constraint_cache;
 
-/* The vocabulary must outlive it and its constraints. LH_ERR_NO_MEMORY. */
+/* The vocabulary must outlive it. LH_ERR_NO_MEMORY. */
 lh_status lh_constraint_cache_create(const lh_constraint_vocabulary *vocabulary,
                                      lh_constraint_cache **cache, lh_error *error);
 void lh_constraint_cache_destroy(lh_constraint_cache *cache);

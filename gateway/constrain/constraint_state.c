@@ -14,11 +14,13 @@
 #define STACKS_KEPT_MIN 256
 
 struct lh_constraint_state {
+    atomic_uint holders;
     lh_constraint *constraint;
     lh_stack_pool pool;
     lh_places places;
     size_t stacks_kept; /* when they were last looked through */
     bool has_ended;     /* a token that ends the generation was taken */
+    uint64_t work;      /* done for it so far */
     const lh_mask *mask;
 };
 
@@ -29,6 +31,7 @@ static lh_constraint_state *create_empty(lh_constraint *constraint, lh_error *er
         lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the state of a constraint");
         return NULL;
     }
+    atomic_init(&made->holders, 1);
     made->constraint = lh_constraint_acquire(constraint);
     made->pool.count_max = lh_constraint_vocabulary_trie(constraint->vocabulary)->depth_max;
     return made;
@@ -64,6 +67,7 @@ lh_status lh_constraint_state_copy(const lh_constraint_state *state, lh_constrai
     if (!made)
         return LH_ERR_NO_MEMORY;
     made->has_ended = state->has_ended;
+    made->work = state->work + state->places.count + state->pool.stack_count;
     lh_status status = lh_places_copy(&made->places, &state->places, error);
     if (!status) {
         pthread_mutex_lock(&constraint->lock);
@@ -78,8 +82,17 @@ lh_status lh_constraint_state_copy(const lh_constraint_state *state, lh_constrai
     return LH_OK;
 }
 
+lh_constraint_state *lh_constraint_state_acquire(lh_constraint_state *state) {
+    atomic_fetch_add(&state->holders, 1);
+    return state;
+}
+
+bool lh_constraint_state_is_shared(const lh_constraint_state *state) {
+    return atomic_load(&state->holders) > 1;
+}
+
 void lh_constraint_state_destroy(lh_constraint_state *state) {
-    if (!state)
+    if (!state || atomic_fetch_sub(&state->holders, 1) > 1)
         return;
     lh_mask_release(state->mask);
     lh_places_reset(&state->places);
@@ -124,6 +137,7 @@ static lh_status read_bytes(lh_constraint_state *state, const char *bytes, size_
         from = *places;
         status = lh_closure_step(state->constraint->closure, &state->pool, &from, (uint8_t)bytes[i],
                                  &read, error);
+        state->work += lh_closure_work(state->constraint->closure);
         *places = read;
     }
     lh_places_reset(&from);
@@ -190,6 +204,7 @@ static lh_status take(lh_constraint_state *state, uint32_t token, lh_error *erro
 
 lh_status lh_constraint_state_take(lh_constraint_state *state, uint32_t token, lh_error *error) {
     lh_constraint *constraint = state->constraint;
+    assert(!lh_constraint_state_is_shared(state));
     lh_status status = LH_OK;
     if (state->has_ended)
         return refuse(token, error);
@@ -212,13 +227,15 @@ lh_status lh_constraint_state_take(lh_constraint_state *state, uint32_t token, l
 lh_status lh_constraint_state_mask(lh_constraint_state *state, const lh_mask **mask,
                                    lh_error *error) {
     lh_constraint *constraint = state->constraint;
+    size_t work = 0;
     if (state->has_ended)
         return lh_fail(error, LH_ERR_INVALID, "the sequence has ended");
     if (!state->mask) {
         pthread_mutex_lock(&constraint->lock);
         lh_status status = lh_mask_finder_find(constraint->finder, &state->pool, &state->places,
-                                               &state->mask, error);
+                                               &state->mask, &work, error);
         pthread_mutex_unlock(&constraint->lock);
+        state->work += work;
         if (status)
             return status;
     }
@@ -229,24 +246,30 @@ lh_status lh_constraint_state_mask(lh_constraint_state *state, const lh_mask **m
     return LH_OK;
 }
 
-lh_status lh_constraint_state_forced(const lh_constraint_state *state, uint32_t *tokens,
-                                     uint32_t max, uint32_t *count, lh_error *error) {
+lh_status lh_constraint_state_forced(lh_constraint_state *state, uint32_t *tokens, uint32_t max,
+                                     uint32_t *count, lh_error *error) {
     lh_constraint *constraint = state->constraint;
     *count = 0;
     if (state->has_ended || !lh_forced_text_begins(constraint->automaton, &state->places))
         return LH_OK;
     lh_constraint_state *copy;
+    size_t work = 0;
     lh_status status = lh_constraint_state_copy(state, &copy, error);
     if (status)
         return status;
     pthread_mutex_lock(&constraint->lock);
-    status =
-        lh_forced_text_tokens(&(lh_forced_text){constraint->automaton, constraint->closure,
-                                                constraint->vocabulary, &copy->pool, &copy->places},
-                              tokens, max, count, error);
+    status = lh_forced_text_tokens(&(lh_forced_text){constraint->automaton, constraint->closure,
+                                                     constraint->vocabulary, &copy->pool,
+                                                     &copy->places, &work},
+                                   tokens, max, count, error);
     pthread_mutex_unlock(&constraint->lock);
+    state->work += work;
     lh_constraint_state_destroy(copy);
     return status;
+}
+
+uint64_t lh_constraint_state_work(const lh_constraint_state *state) {
+    return state->work;
 }
 
 bool lh_constraint_state_may_end(const lh_constraint_state *state) {

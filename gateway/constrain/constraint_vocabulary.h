@@ -8,11 +8,15 @@
 
 typedef struct lh_constraint_vocabulary lh_constraint_vocabulary;
 
-/* The tokenizer must outlive it. LH_ERR_LIMIT: a token of more than 1,024 bytes;
- * LH_ERR_NO_MEMORY. */
+/* The tokenizer must outlive it. The caller holds one reference, each constraint another one.
+ * LH_ERR_LIMIT: a token of more than 1,024 bytes; LH_ERR_NO_MEMORY. */
 lh_status lh_constraint_vocabulary_create(const lh_tokenizer *tokenizer,
                                           lh_constraint_vocabulary **vocabulary, lh_error *error);
-void lh_constraint_vocabulary_destroy(lh_constraint_vocabulary *vocabulary);
+/* Another reference. Any thread. */
+const lh_constraint_vocabulary *
+lh_constraint_vocabulary_acquire(const lh_constraint_vocabulary *vocabulary);
+/* NULL is allowed. Any thread. */
+void lh_constraint_vocabulary_release(const lh_constraint_vocabulary *vocabulary);
 
 const lh_tokenizer *lh_constraint_vocabulary_tokenizer(const lh_constraint_vocabulary *vocabulary);
 const lh_token_trie *lh_constraint_vocabulary_trie(const lh_constraint_vocabulary *vocabulary);

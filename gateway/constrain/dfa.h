@@ -14,8 +14,8 @@
 #define LH_DFA_EDGES_MAX  500000u
 
 /* Units of some 5 ns that all automata of one grammar, and what is looked up for it, may take
- * together: a third of a second. */
-#define LH_DFA_WORK_MAX (1u << 26)
+ * together: a sixth of a second. */
+#define LH_DFA_WORK_MAX (1u << 25)
 
 typedef struct lh_dfa_edge {
     uint32_t low, high; /* characters (code points), both included */

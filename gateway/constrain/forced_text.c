@@ -68,6 +68,7 @@ static lh_status read_on(const lh_forced_text *text, lh_text_buffer *bytes, lh_e
         status = lh_closure_step(text->closure, text->pool, &from, (uint8_t)byte, &read, error);
         *text->places = read;
         work += lh_closure_work(text->closure);
+        *text->work += lh_closure_work(text->closure);
         if (!status)
             status = lh_text_buffer_append(bytes, &byte, 1, error);
         only = find_only(text->automaton, text->places);

@@ -17,6 +17,7 @@ typedef struct lh_forced_text {
     const lh_constraint_vocabulary *vocabulary;
     lh_stack_pool *pool;
     lh_places *places; /* where the text begins; they move on with it */
+    size_t *work;      /* what is looked at counts on there */
 } lh_forced_text;
 
 /* Whether only one byte, or one token that the grammar names, may come next. */

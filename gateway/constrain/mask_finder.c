@@ -215,14 +215,17 @@ static lh_stack_hash key_of(const lh_stack_pool *pool, const lh_places *places) 
 }
 
 lh_status lh_mask_finder_find(lh_mask_finder *finder, const lh_stack_pool *pool,
-                              const lh_places *places, const lh_mask **mask, lh_error *error) {
+                              const lh_places *places, const lh_mask **mask, size_t *work,
+                              lh_error *error) {
     lh_stack_hash key = key_of(pool, places);
+    *work = places->count;
     const lh_mask *known = lh_key_table_find(&finder->by_place, key);
     if (known) {
         *mask = lh_mask_acquire(known);
         return LH_OK;
     }
     lh_status status = fill_words(finder, pool, places, error);
+    *work += lh_byte_walk_work(finder->walk);
     if (status || (status = make_mask(finder, &known, error)))
         return status;
     if (finder->by_place.count >= PLACES_KEPT_MAX)

@@ -23,6 +23,8 @@ lh_status lh_mask_finder_create(const lh_automaton *automaton, lh_byte_walk *wal
                                 uint32_t stop_count, lh_mask_finder **finder, lh_error *error);
 void lh_mask_finder_destroy(lh_mask_finder *finder);
 
-/* The caller gets a reference to *mask. LH_ERR_LIMIT, LH_ERR_NO_MEMORY. */
+/* The caller gets a reference to *mask; *work: what was looked at to find it, also where it fails.
+ * LH_ERR_LIMIT, LH_ERR_NO_MEMORY. */
 lh_status lh_mask_finder_find(lh_mask_finder *finder, const lh_stack_pool *pool,
-                              const lh_places *places, const lh_mask **mask, lh_error *error);
+                              const lh_places *places, const lh_mask **mask, size_t *work,
+                              lh_error *error);

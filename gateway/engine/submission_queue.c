@@ -155,6 +155,14 @@ static lh_status admit(lh_submission_queue *submissions, const lh_sequence_reque
     return LH_OK;
 }
 
+/* The first of those that were made, where the next one's answer begins as its. */
+static const lh_sequence *twin_of(const lh_sequence_list *made, const lh_sequence_request *first,
+                                  const lh_sequence_request *next) {
+    bool is_alike = next->constraint && next->constraint == first->constraint &&
+                    next->max_tokens == first->max_tokens;
+    return is_alike ? made->first : NULL;
+}
+
 lh_status lh_submission_queue_submit(lh_submission_queue *submissions,
                                      const lh_sequence_request *requests, uint32_t count,
                                      int64_t now_us, uint64_t *handles, lh_error *error) {
@@ -162,8 +170,8 @@ lh_status lh_submission_queue_submit(lh_submission_queue *submissions,
     lh_status status = LH_OK;
     for (uint32_t i = 0; i < count && status == LH_OK; i++) {
         lh_sequence *sequence;
-        status =
-            lh_sequence_create(&requests[i], 0, submissions->context_positions, &sequence, error);
+        status = lh_sequence_create_beside(&requests[i], twin_of(&made, requests, &requests[i]),
+                                           submissions->context_positions, &sequence, error);
         if (status == LH_OK)
             lh_sequence_list_push(&made, sequence);
     }

@@ -197,6 +197,7 @@ void lh_http_connection_destroy(lh_http_exchange *connection) {
 lh_status lh_http_connection_begin(lh_http_exchange *exchange, const char *target) {
     exchange->begun_us = lh_clock_us();
     exchange->request.peer = exchange->peer;
+    exchange->request.peer_network = exchange->address;
     exchange->wire_target = target;
     exchange->wire_target_bytes = strlen(target);
     exchange->target = strdup(target);

@@ -22,6 +22,8 @@ typedef struct lh_http_header {
  * there until the handler's on_request has returned. */
 typedef struct lh_http_request {
     const char *peer; /* who is at the other end, a client or its proxy: "192.0.2.1:49152" */
+    /* stands for its address, of IPv6 for the network (/64) that the address is in; above 0 */
+    uint64_t peer_network;
     const char *method, *version; /* "POST", "HTTP/1.1" */
     const char *target;           /* as it came */
     /* the target up to '?', not decoded: what routing and authorisation read */

@@ -187,7 +187,6 @@ static void tell_reason(const lh_openai_answer *answer, lh_log_level level, cons
                cause->message, answer->id, answer->request_id, left_out);
 }
 
-/* Where the engine does not take the sequences, the client is given back what it paid for them. */
 static bool submit(lh_openai_answer *answer, const lh_generation_options *options,
                    lh_openai_error *error) {
     lh_error cause;
@@ -197,7 +196,6 @@ static bool submit(lh_openai_answer *answer, const lh_generation_options *option
         return true;
     }
     tell_reason(answer, LH_LOG_INFO, "request is not admitted", &cause);
-    lh_ticket_refund(answer->ticket, lh_clock_us());
     if (status == LH_ERR_UNAVAILABLE)
         return lh_openai_lookup_refuse(answer->service, error);
     return status == LH_ERR_BUSY ? lh_openai_refuse_full(error, answer->ticket, answer->choices)
@@ -211,7 +209,7 @@ static bool start(lh_openai_answer *answer, const lh_openai_parameters *paramete
     for (size_t i = 0; i < count; i++)
         tokens += prompts[i].token_count;
     lh_account_refusal refusal;
-    if (!lh_ticket_take(answer->ticket, tokens, lh_clock_us(), &refusal))
+    if (!lh_ticket_take_prompt(answer->ticket, tokens, lh_clock_us(), &refusal))
         return lh_openai_refuse_client(error, answer->ticket, &refusal);
     lh_openai_timing_open(&answer->timing, service->config.traces, answer->id, answer->request_id,
                           answer->received_us, (uint32_t)tokens, parameters->wants_timing);

@@ -23,7 +23,15 @@ lh_openai_api_config lh_openai_api_config_default(void) {
         .keep_alive_ms = 15000,
         .readers = 2,
         .unread_bytes_max = 64u << 20,
+        .unread_max = 1024,
         .request_timeout_us = 600000000};
+}
+
+static lh_status open_readers(lh_openai_service *service, lh_error *error) {
+    const lh_reader_pool_options options = {.threads = service->config.readers,
+                                            .bytes_max = service->config.unread_bytes_max,
+                                            .waiting_max = service->config.unread_max};
+    return lh_reader_pool_create(&options, &service->readers, error);
 }
 
 lh_status lh_openai_api_open(const lh_openai_api_config *config, lh_engine *engine,
@@ -50,8 +58,7 @@ lh_status lh_openai_api_open(const lh_openai_api_config *config, lh_engine *engi
     if (!status)
         status = lh_constraint_cache_create(api->vocabulary, &service->constraints, error);
     if (!status)
-        status = lh_reader_pool_create(config->readers, config->unread_bytes_max, &service->readers,
-                                       error);
+        status = open_readers(service, error);
     if (!status)
         status = lh_http_server_create(&config->http, &handler, &api->server, error);
     if (status) {
@@ -84,6 +91,6 @@ void lh_openai_api_close(lh_openai_api *api) {
     lh_http_server_destroy(api->server);
     lh_reader_pool_destroy(api->service.readers);
     lh_constraint_cache_destroy(api->service.constraints);
-    lh_constraint_vocabulary_destroy(api->vocabulary);
+    lh_constraint_vocabulary_release(api->vocabulary);
     free(api);
 }

@@ -27,8 +27,9 @@ typedef struct lh_openai_api_config {
     lh_openai_limits limits;         /* what is the model's, and is_traced, are filled in */
     int64_t request_timeout_us;      /* from a request's headers to its last token; 0: none */
     uint32_t keep_alive_ms;          /* of silence in a stream, then a comment */
-    uint32_t readers;                /* threads that read large bodies */
-    size_t unread_bytes_max;         /* of large bodies that wait for them; then 429 */
+    uint32_t readers;                /* threads of each kind that read requests (reader_pool.h) */
+    size_t unread_bytes_max;         /* of the bodies that wait for them; then 429 */
+    uint32_t unread_max;             /* how many may wait; then 429 */
     const char *cors_origins;        /* cors.h; outlives the API; NULL: none */
     lh_authenticator *authenticator; /* who may ask; outlives the API */
     /* --logits-digest: each choice tells the digest of every token's logits */
@@ -39,8 +40,8 @@ typedef struct lh_openai_api_config {
 } lh_openai_api_config;
 
 /* The HTTP server's defaults, 16 choices, 128 prompts, as many sequences as that makes, not strict,
- * 600 s, 15 s, 2 readers, 64 MiB, no digests, no traces; `authenticator`, `responses` and
- * `messages` stay NULL. */
+ * 600 s, 15 s, 2 readers of each kind, 64 MiB in 1,024 bodies, no digests, no traces;
+ * `authenticator`, `responses` and `messages` stay NULL. */
 lh_openai_api_config lh_openai_api_config_default(void);
 
 /* The engine and the model outlive the API. Statuses as lh_http_server_create. */

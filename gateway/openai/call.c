@@ -18,9 +18,8 @@
 #include <time.h>
 
 #define REQUEST_ID_MAX 128
-/* A longer body is read by the reader pool: so much takes a millisecond or two, which a probe or a
- * token on the same thread may well wait; what is longer could take hundreds. */
-#define READ_AT_ONCE_BYTES 16384u
+/* A longer body leaves so much memory behind that it is worth giving back. */
+#define LARGE_BYTES 16384u
 /* Connections and bodies that were too many come in within a second, or are ended. */
 #define CROWD_RETRY_MS 1000
 
@@ -151,6 +150,14 @@ static lh_http_progress show(call *c, lh_text_buffer *text, lh_http_reply *reply
     return LH_HTTP_READY;
 }
 
+/* The request is not served. Where that is nothing that it says, it has not counted. */
+static lh_http_progress refuse(call *c, const lh_openai_error *error, lh_http_reply *reply) {
+    if (error->status == 429 || error->status >= 500)
+        lh_ticket_refund(&c->ticket, lh_clock_us());
+    lh_ticket_leave(&c->ticket, lh_clock_us());
+    return reply_error(c, error, reply);
+}
+
 /* What was read of the body, or why it was not. */
 static lh_http_progress begin(call *c, lh_openai_reading *reading, lh_openai_error *error,
                               lh_http_reply *reply) {
@@ -159,28 +166,7 @@ static lh_http_progress begin(call *c, lh_openai_reading *reading, lh_openai_err
     if (!error->status && !makes_answer(c))
         return show(c, &reading->reply, reply);
     bool begun = !error->status && lh_openai_answer_begin(c->answer, reading, error);
-    return begun ? proceed(c, reply) : reply_error(c, error, reply);
-}
-
-static lh_http_progress read_at_once(call *c, const lh_http_request *request,
-                                     lh_http_reply *reply) {
-    lh_openai_reading reading;
-    lh_openai_error error = {0};
-    lh_openai_reading_take(&reading, c->service, c->goal, request->body, request->body_bytes,
-                           &error);
-    lh_http_progress progress = begin(c, &reading, &error, reply);
-    lh_openai_reading_reset(&reading);
-    return progress;
-}
-
-static lh_http_progress read_later(call *c, const lh_http_request *request, lh_http_reply *reply) {
-    lh_openai_error error;
-    size_t length = request->body_bytes;
-    return lh_openai_reading_job_begin(c->service, c->exchange, c->goal, c->ticket.tenant,
-                                       lh_http_exchange_take_body(c->exchange), length, c->is_gzip,
-                                       &c->reading, &error)
-               ? LH_HTTP_WAIT
-               : reply_error(c, &error, reply);
+    return begun ? proceed(c, reply) : refuse(c, error, reply);
 }
 
 static lh_http_progress await_reading(call *c, lh_http_reply *reply) {
@@ -202,21 +188,23 @@ static bool may_generate(call *c, lh_openai_error *error) {
         return lh_openai_refuse_status(error, LH_ERR_NO_MEMORY);
     if (c->service->draining)
         return lh_openai_lookup_refuse(c->service, error);
-    if (!lh_ticket_may_take(&c->ticket, lh_clock_us(), &limit))
+    if (!lh_ticket_take_request(&c->ticket, lh_clock_us(), &limit))
         return lh_openai_refuse_client(error, &c->ticket, &limit);
     return (!lh_http_exchange_is_crowded(c->exchange) &&
             lh_engine_current_room(c->service->engine).sequences_free > 0) ||
            lh_openai_refuse_full(error, &c->ticket, 1);
 }
 
+/* What a body costs shows only when it is read, so none is read here. */
 static lh_http_progress take_body(call *c, const lh_http_request *request, lh_http_reply *reply) {
+    const lh_openai_client client = {&c->ticket, request->peer_network};
+    size_t length = request->body_bytes;
     lh_openai_error error;
-    if (makes_answer(c) && !may_generate(c, &error))
-        return reply_error(c, &error, reply);
-    /* What a compressed one holds is not known, but that it may be long. */
-    return request->body_bytes <= READ_AT_ONCE_BYTES && !c->is_gzip
-               ? read_at_once(c, request, reply)
-               : read_later(c, request, reply);
+    bool begun = (!makes_answer(c) || may_generate(c, &error)) &&
+                 lh_openai_reading_job_begin(c->service, c->exchange, c->goal, &client,
+                                             lh_http_exchange_take_body(c->exchange), length,
+                                             c->is_gzip, &c->reading, &error);
+    return begun ? LH_HTTP_WAIT : refuse(c, &error, reply);
 }
 
 /* ---- The handler. ---- */
@@ -436,7 +424,7 @@ static void log_malformed(const lh_http_request *request, const lh_http_outcome 
 
 /* Also one that did not come whole. */
 static bool has_large_body(const lh_http_request *request) {
-    return request->chunked || request->announced_bytes > READ_AT_ONCE_BYTES;
+    return request->chunked || request->announced_bytes > LARGE_BYTES;
 }
 
 static void on_done(void *state, const lh_http_request *request, const lh_http_outcome *outcome) {

@@ -91,11 +91,14 @@ bool lh_openai_refuse_client(lh_openai_error *error, const lh_ticket *ticket,
                              const lh_account_refusal *refusal) {
     static const char *const limits[] = {[LH_ACCOUNT_REQUESTS] = "requests a minute",
                                          [LH_ACCOUNT_TOKENS] = "tokens a minute",
+                                         [LH_ACCOUNT_READING] =
+                                             "ms of processor time for reading requests a minute",
                                          [LH_ACCOUNT_CONCURRENT] = "requests at a time"};
     uint32_t wait_ms = retry_ms(refusal->wait_us);
     lh_openai_refuse(error, 429, NULL, "rate_limit_exceeded",
-                     "Rate limit reached for %s: %u %s. Try again in %.3f s.", ticket->name,
-                     refusal->most, limits[refusal->limit], (double)wait_ms / 1000);
+                     "Rate limit reached for %s: %u %s. Try again in %.3f s.",
+                     *ticket->name ? ticket->name : "your address", refusal->most,
+                     limits[refusal->limit], (double)wait_ms / 1000);
     error->retry_after_ms = wait_ms;
     return false;
 }

@@ -6,6 +6,9 @@
 
 #include <stdlib.h>
 
+/* A longer body takes long, whatever it says; so much text takes a millisecond or two. */
+#define LARGE_BYTES 16384u
+
 struct lh_openai_reading_job {
     const lh_openai_service *service;
     lh_http_exchange *exchange; /* there as long as the exchange has not ended the job */
@@ -13,7 +16,10 @@ struct lh_openai_reading_job {
     lh_openai_reading_goal goal;
     char *body; /* until it has been read */
     size_t length;
-    bool is_gzip; /* the body still is */
+    bool is_gzip;            /* the body still is */
+    const lh_ticket *ticket; /* there as long as the exchange has not ended the job */
+    lh_reading_share share;
+    int64_t wait_us; /* above 0: it was refused, until then */
     lh_openai_reading reading;
     lh_openai_error error;
 };
@@ -47,6 +53,10 @@ static void run(void *context) {
     job->body = NULL;
 }
 
+static void refuse(void *context, int64_t wait_us) {
+    ((lh_openai_reading_job *)context)->wait_us = wait_us;
+}
+
 static void on_end(void *context) {
     lh_http_exchange_wake(((lh_openai_reading_job *)context)->exchange);
 }
@@ -58,10 +68,41 @@ static void discard(void *context) {
     free(job);
 }
 
+/* 429: the client has used up its share of the readers' time. */
+static bool refuse_share(const lh_openai_reading_job *job, int64_t wait_us,
+                         lh_openai_error *error) {
+    const lh_account_refusal refusal = {LH_ACCOUNT_READING, job->share.ms_per_minute, wait_us};
+    return lh_openai_refuse_client(error, job->ticket, &refusal);
+}
+
+static bool submit(lh_openai_reading_job *job, lh_openai_error *error) {
+    int64_t wait_us = lh_reader_pool_wait_us(job->service->readers, &job->share);
+    if (wait_us > 0)
+        return refuse_share(job, wait_us, error);
+    const lh_reader_task task = {.share = job->share,
+                                 .bytes = job->length,
+                                 /* what a compressed one holds is not known */
+                                 .is_large = job->is_gzip || job->length > LARGE_BYTES,
+                                 .run = run,
+                                 .refuse = refuse,
+                                 .on_end = on_end,
+                                 .discard = discard,
+                                 .context = job};
+    lh_error cause;
+    return !lh_reader_pool_submit(job->service->readers, &task, &job->work, &cause) ||
+           lh_openai_refuse_cause(error, &cause);
+}
+
+static lh_reading_share share_of(const lh_openai_client *client) {
+    const lh_ticket *ticket = client->ticket;
+    return (lh_reading_share){.client = ticket->tenant ? ticket->tenant : client->address,
+                              .ms_per_minute = ticket->reading_ms_per_minute};
+}
+
 bool lh_openai_reading_job_begin(const lh_openai_service *service, lh_http_exchange *exchange,
-                                 lh_openai_reading_goal goal, uint64_t client, char *body,
-                                 size_t length, bool is_gzip, lh_openai_reading_job **out,
-                                 lh_openai_error *error) {
+                                 lh_openai_reading_goal goal, const lh_openai_client *client,
+                                 char *body, size_t length, bool is_gzip,
+                                 lh_openai_reading_job **out, lh_openai_error *error) {
     lh_openai_reading_job *job = calloc(1, sizeof *job);
     if (!job) {
         free(body);
@@ -72,12 +113,12 @@ bool lh_openai_reading_job_begin(const lh_openai_service *service, lh_http_excha
                                    .goal = goal,
                                    .body = body,
                                    .length = length,
-                                   .is_gzip = is_gzip};
-    const lh_reader_task task = {client, length, run, on_end, discard, job};
-    lh_error cause;
-    if (lh_reader_pool_submit(service->readers, &task, &job->work, &cause)) {
+                                   .is_gzip = is_gzip,
+                                   .ticket = client->ticket,
+                                   .share = share_of(client)};
+    if (!submit(job, error)) {
         discard(job);
-        return lh_openai_refuse_cause(error, &cause);
+        return false;
     }
     *out = job;
     return true;
@@ -88,6 +129,8 @@ lh_openai_reading *lh_openai_reading_job_result(lh_openai_reading_job *job,
     if (!lh_reader_pool_has_run(job->service->readers, job->work))
         return NULL;
     *error = job->error;
+    if (job->wait_us > 0)
+        refuse_share(job, job->wait_us, error);
     return &job->reading;
 }
 

@@ -6,12 +6,19 @@
 
 typedef struct lh_openai_reading_job lh_openai_reading_job;
 
+/* Whose the body is. */
+typedef struct lh_openai_client {
+    const lh_ticket *ticket; /* outlives the job's end */
+    uint64_t address;        /* stands for the client where no keys are asked for */
+} lh_openai_client;
+
 /* Takes body[length], malloc'd, also where it fails; is_gzip: it is to be expanded first. `client`
- * is whose turn it uses. False: *error says why it is not read now: 429, 500. */
+ * is whose turn it uses, and whose share of the readers' time. False: *error says why it is not
+ * read now: 429, 500. */
 bool lh_openai_reading_job_begin(const lh_openai_service *service, lh_http_exchange *exchange,
-                                 lh_openai_reading_goal goal, uint64_t client, char *body,
-                                 size_t length, bool is_gzip, lh_openai_reading_job **job,
-                                 lh_openai_error *error);
+                                 lh_openai_reading_goal goal, const lh_openai_client *client,
+                                 char *body, size_t length, bool is_gzip,
+                                 lh_openai_reading_job **job, lh_openai_error *error);
 /* NULL: not yet, the exchange will be woken. Else what was read, the job's until its end; status 0
  * in *error: it may begin. */
 lh_openai_reading *lh_openai_reading_job_result(lh_openai_reading_job *job, lh_openai_error *error);

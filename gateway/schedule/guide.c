@@ -9,6 +9,24 @@ lh_status lh_guide_init(lh_guide *guide, lh_constraint *constraint, lh_error *er
     return constraint ? lh_constraint_state_create(constraint, &guide->state, error) : LH_OK;
 }
 
+void lh_guide_init_as(lh_guide *guide, const lh_guide *other) {
+    *guide = (lh_guide){.state = other->state ? lh_constraint_state_acquire(other->state) : NULL,
+                        .mask = other->mask ? lh_mask_acquire(other->mask) : NULL};
+}
+
+/* Before it moves on. */
+static lh_status own_state(lh_guide *guide, lh_error *error) {
+    if (!lh_constraint_state_is_shared(guide->state))
+        return LH_OK;
+    lh_constraint_state *own;
+    lh_status status = lh_constraint_state_copy(guide->state, &own, error);
+    if (status)
+        return status;
+    lh_constraint_state_destroy(guide->state);
+    guide->state = own;
+    return LH_OK;
+}
+
 static void drop_mask(lh_guide *guide) {
     lh_mask_release(guide->mask);
     guide->mask = NULL;
@@ -31,7 +49,12 @@ lh_status lh_guide_take(lh_guide *guide, uint32_t token, lh_error *error) {
     if (!guide->state)
         return LH_OK;
     drop_mask(guide);
-    return lh_constraint_state_take(guide->state, token, error);
+    lh_status status = own_state(guide, error);
+    return status ? status : lh_constraint_state_take(guide->state, token, error);
+}
+
+uint64_t lh_guide_work(const lh_guide *guide) {
+    return guide->state ? lh_constraint_state_work(guide->state) : 0;
 }
 
 bool lh_guide_is_finished(const lh_guide *guide) {
@@ -65,6 +88,8 @@ lh_status lh_guide_take_forced(lh_guide *guide, bool keeps_end, uint32_t *tokens
     lh_status status = lh_constraint_state_forced(guide->state, tokens, max, count, error);
     if (status == LH_OK && *count > 0 && keeps_end)
         status = lh_constraint_state_copy(guide->state, &before, error);
+    if (status == LH_OK && *count > 0)
+        status = own_state(guide, error);
     if (status == LH_OK && *count > 0) {
         drop_mask(guide);
         status = take_all(guide->state, tokens, *count, error);

@@ -13,6 +13,9 @@ typedef struct lh_guide {
 /* At the beginning of the answer; the mask is not there yet. constraint NULL: no grammar.
  * LH_ERR_NO_MEMORY. */
 lh_status lh_guide_init(lh_guide *guide, lh_constraint *constraint, lh_error *error);
+/* Where another one is, with its mask: at no cost, until one of them moves on. Both are for one
+ * thread from then on. */
+void lh_guide_init_as(lh_guide *guide, const lh_guide *other);
 void lh_guide_reset(lh_guide *guide);
 
 /* Whether the token may be the next one; without a grammar any may. The mask is there. */
@@ -25,6 +28,8 @@ lh_status lh_guide_take(lh_guide *guide, uint32_t token, lh_error *error);
  * LH_ERR_LIMIT, LH_ERR_NO_MEMORY. */
 lh_status lh_guide_take_forced(lh_guide *guide, bool keeps_end, uint32_t *tokens, uint32_t max,
                                uint32_t *count, lh_error *error);
+/* What the calls above and below have looked at so far (lh_constraint_state_work). */
+uint64_t lh_guide_work(const lh_guide *guide);
 /* Nothing may come any more. */
 bool lh_guide_is_finished(const lh_guide *guide);
 /* Makes the mask of the next draw; the answer is not finished. Without a grammar it does nothing.

@@ -1,4 +1,4 @@
-/* Four lists of sequences, and who is last in line. */
+/* Lists of sequences, and who is last in line. */
 #include "gateway/schedule/running_set.h"
 
 #include "gateway/schedule/fair_share.h"
@@ -20,9 +20,10 @@ void lh_running_set_reset(lh_running_set *set) {
 /* The states that may come before each, as bits. */
 static const unsigned before[LH_SEQUENCE_STATES] = {
     [LH_SEQUENCE_PREFILL] = 1u << LH_SEQUENCE_WAITING,
-    [LH_SEQUENCE_READY] =
-        1u << LH_SEQUENCE_WAITING | 1u << LH_SEQUENCE_SAMPLING | 1u << LH_SEQUENCE_STALLED,
+    [LH_SEQUENCE_READY] = 1u << LH_SEQUENCE_WAITING | 1u << LH_SEQUENCE_SAMPLING |
+                          1u << LH_SEQUENCE_GUIDED | 1u << LH_SEQUENCE_STALLED,
     [LH_SEQUENCE_SAMPLING] = 1u << LH_SEQUENCE_PREFILL | 1u << LH_SEQUENCE_READY,
+    [LH_SEQUENCE_GUIDED] = 1u << LH_SEQUENCE_SAMPLING,
     [LH_SEQUENCE_STALLED] = 1u << LH_SEQUENCE_READY,
 };
 
@@ -62,6 +63,7 @@ void lh_running_set_sample(lh_running_set *set, lh_sequence *sequence, lh_step_c
 }
 
 void lh_running_set_put_back(lh_running_set *set, lh_sequence *sequence) {
+    assert(sequence->schedule.state != LH_SEQUENCE_GUIDED);
     leave(set, sequence);
     sequence->schedule.has_plan = false;
     lh_wait_queue_put_back(set->queue, sequence);
@@ -82,7 +84,8 @@ uint32_t lh_running_set_count(const lh_running_set *set) {
 }
 
 uint32_t lh_running_set_decoding(const lh_running_set *set) {
-    return set->lists[LH_SEQUENCE_READY].count + set->lists[LH_SEQUENCE_SAMPLING].count;
+    return set->lists[LH_SEQUENCE_READY].count + set->lists[LH_SEQUENCE_SAMPLING].count +
+           set->lists[LH_SEQUENCE_GUIDED].count;
 }
 
 lh_sequence *lh_running_set_next(const lh_running_set *set, const lh_sequence *sequence) {
@@ -112,6 +115,13 @@ static bool is_before(const lh_sequence *a, const lh_sequence *b) {
         return lh_share_yields_before(of_b->share, of_a->share);
     return a->request.priority != b->request.priority ? a->request.priority < b->request.priority
                                                       : of_a->id < of_b->id;
+}
+
+lh_sequence *lh_running_set_next_guided(const lh_running_set *set) {
+    lh_sequence *least = set->lists[LH_SEQUENCE_GUIDED].first;
+    for (lh_sequence *sequence = least; sequence; sequence = sequence->next)
+        least = lh_guide_work(&sequence->guide) < lh_guide_work(&least->guide) ? sequence : least;
+    return least;
 }
 
 lh_sequence *lh_running_set_first_stalled(const lh_running_set *set) {

@@ -2,7 +2,8 @@
  * the line in which they stand for their places.
  *
  *     queue --enter--> PREFILL --> SAMPLING <--> READY <--> STALLED
- *       ^                              (all of them) --put_back--> queue, --end--> gone
+ *       ^                              \--> GUIDED --^
+ *       |                              (all but GUIDED) --put_back--> queue, --end--> gone
  *
  * The line is the queue's (wait_queue.h), with what a tenant holds in place of what it has had:
  * between tenants, the one that has the fewest places is first; within one, priority, then arrival.
@@ -44,6 +45,9 @@ lh_sequence *lh_running_set_next(const lh_running_set *set, const lh_sequence *s
 /* Blocks that they may come to need next: one for each that may still grow. */
 uint64_t lh_running_set_growing(const lh_running_set *set, const lh_kv_ledger *ledger);
 
+/* Of those whose grammar has yet to take a token, the one whose grammar has cost least so far.
+ * NULL: there is none. */
+lh_sequence *lh_running_set_next_guided(const lh_running_set *set);
 /* The first in line of those that stall; NULL: none does. */
 lh_sequence *lh_running_set_first_stalled(const lh_running_set *set);
 /* NULL: none runs. */

@@ -236,8 +236,82 @@ static void finish(lh_scheduler *s, lh_sequence *sequence, lh_finish_reason reas
     forget(s, sequence);
 }
 
-/* Its place and its pages are others' now; it is replayed later from its history. */
+static void emit_token(lh_scheduler *s, lh_sequence *sequence, const lh_step_result *result) {
+    s->figures.tokens++;
+    lh_share_charge(sequence->schedule.share, 1);
+    sequence->told++;
+    emit(s, sequence,
+         &(lh_sequence_event){.kind = LH_SEQUENCE_TOKEN,
+                              .token = result->sample.token,
+                              .position = result->position,
+                              .logprob = result->sample.logprob,
+                              .top_count = result->sample.top_count,
+                              .top = result->sample.top,
+                              .digest = result->sample.digest,
+                              .cached_tokens = sequence->kv.cached_tokens});
+}
+
+/* ---- Grammars ----
+ *
+ * To find what may come next takes a grammar from microseconds to milliseconds, and all streams
+ * share this thread. So no more is done at a time than is worth a millisecond or two; sequences
+ * whose grammars have not come to their turn stay GUIDED, while steps of the others leave, and
+ * go on with the next tick, which is due at once. */
+
+/* In units of lh_constraint_state_work. */
+#define GUIDE_WORK_AT_ONCE (1u << 16)
+
+/* The tokens that nobody drew, since no other one may come: the masked distribution gives them all
+ * of its probability. */
+static void emit_forced(lh_scheduler *s, lh_sequence *sequence) {
+    while (sequence->told < sequence->length) {
+        lh_step_result forced = {.position = sequence->told,
+                                 .sample.token = sequence->history[sequence->told]};
+        forced.sample.top_count = sequence->request.sampling.top_logprobs > 0;
+        forced.sample.top[0].token = forced.sample.token;
+        s->figures.forced_tokens++;
+        emit_token(s, sequence, &forced);
+    }
+}
+
+/* Its last token has been taken in: it goes on, or has ended. */
+static void go_on(lh_scheduler *s, lh_sequence *sequence) {
+    emit_forced(s, sequence);
+    if (lh_sequence_is_whole(sequence))
+        finish(s, sequence, LH_FINISH_STOP, LH_STEP_NO_TOKEN);
+    else if (lh_sequence_generated(sequence) < sequence->request.max_tokens)
+        lh_running_set_move(&s->running, sequence, LH_SEQUENCE_READY);
+    else
+        finish(s, sequence, LH_FINISH_LENGTH, 0);
+}
+
+/* The grammar of a GUIDED sequence takes its last token, which may be its end. Gives the work. */
+static uint64_t follow(lh_scheduler *s, lh_sequence *sequence) {
+    lh_error error;
+    uint64_t before = lh_guide_work(&sequence->guide);
+    lh_status status = lh_sequence_follow(sequence, &error);
+    uint64_t work = lh_guide_work(&sequence->guide) - before;
+    if (status == LH_OK)
+        go_on(s, sequence);
+    else
+        fail(s, sequence, status, error.message);
+    return work;
+}
+
+/* Until so much work is done; UINT64_MAX: until none is left. */
+static void follow_all(lh_scheduler *s, uint64_t work_max) {
+    uint64_t work = 0;
+    for (lh_sequence *next; work < work_max && (next = lh_running_set_next_guided(&s->running));)
+        work += follow(s, next);
+}
+
+/* Its place and its pages are others' now; it is replayed later from its history. One that has to
+ * follow its grammar first may end by that. */
 static void preempt(lh_scheduler *s, lh_sequence *sequence) {
+    if (sequence->schedule.state == LH_SEQUENCE_GUIDED) {
+        follow(s, sequence);
+        return;
+    }
     lh_inflight_detach(s->inflight, sequence);
     lh_sequence_kv_leave(&sequence->kv, s->store);
     lh_running_set_put_back(&s->running, sequence);
@@ -379,6 +453,7 @@ static void fail_hopeless(lh_scheduler *s) {
 void lh_scheduler_chain_down(lh_scheduler *s, int64_t now_us) {
     if (!s->recovery.is_up)
         return;
+    follow_all(s, UINT64_MAX);
     lh_recovery_chain_down(&s->recovery, now_us);
     fail_hopeless(s);
 }
@@ -500,21 +575,6 @@ uint32_t lh_scheduler_believed_us(const lh_scheduler *s, uint64_t step, double *
 
 /* ---- What comes back: tokens around the ring, and answers from the first hop ---- */
 
-static void emit_token(lh_scheduler *s, lh_sequence *sequence, const lh_step_result *result) {
-    s->figures.tokens++;
-    lh_share_charge(sequence->schedule.share, 1);
-    sequence->told++;
-    emit(s, sequence,
-         &(lh_sequence_event){.kind = LH_SEQUENCE_TOKEN,
-                              .token = result->sample.token,
-                              .position = result->position,
-                              .logprob = result->sample.logprob,
-                              .top_count = result->sample.top_count,
-                              .top = result->sample.top,
-                              .digest = result->sample.digest,
-                              .cached_tokens = sequence->kv.cached_tokens});
-}
-
 static void emit_scores(lh_scheduler *s, lh_sequence *sequence, const lh_step_result *result) {
     sequence->scored += result->score_count;
     emit(s, sequence,
@@ -523,19 +583,6 @@ static void emit_scores(lh_scheduler *s, lh_sequence *sequence, const lh_step_re
                               .score_count = result->score_count,
                               .scores = result->scores,
                               .cached_tokens = sequence->kv.cached_tokens});
-}
-
-/* The tokens that nobody drew, since no other one may come: the masked distribution gives them all
- * of its probability. */
-static void emit_forced(lh_scheduler *s, lh_sequence *sequence) {
-    while (sequence->told < sequence->length) {
-        lh_step_result forced = {.position = sequence->told,
-                                 .sample.token = sequence->history[sequence->told]};
-        forced.sample.top_count = sequence->request.sampling.top_logprobs > 0;
-        forced.sample.top[0].token = forced.sample.token;
-        s->figures.forced_tokens++;
-        emit_token(s, sequence, &forced);
-    }
 }
 
 /* The last worker lost the mask: it gets it again with the replay. A worker that never has it is
@@ -558,7 +605,6 @@ static void take_token(lh_scheduler *s, lh_sequence *sequence, const lh_step_res
                        int64_t now_us) {
     assert(sequence->schedule.state == LH_SEQUENCE_SAMPLING &&
            result->position == sequence->length);
-    lh_error error;
     if (sequence->schedule.sampling_class == LH_STEP_PREFILL)
         lh_batcher_note_first_token(s->batcher, sequence, now_us);
     if (sequence->request.max_tokens == 0) { /* all that was wanted is told */
@@ -575,18 +621,10 @@ static void take_token(lh_scheduler *s, lh_sequence *sequence, const lh_step_res
     sequence->schedule.sampling_class = LH_STEP_DECODE; /* all its prefill is done */
     lh_sequence_append(sequence, result->sample.token);
     emit_token(s, sequence, result);
-    lh_status status = lh_sequence_follow(sequence, &error);
-    if (status != LH_OK) {
-        fail(s, sequence, status, error.message);
-        return;
-    }
-    emit_forced(s, sequence);
-    if (lh_sequence_is_whole(sequence))
-        finish(s, sequence, LH_FINISH_STOP, LH_STEP_NO_TOKEN);
-    else if (lh_sequence_generated(sequence) < sequence->request.max_tokens)
-        lh_running_set_move(&s->running, sequence, LH_SEQUENCE_READY);
+    if (sequence->guide.state)
+        lh_running_set_move(&s->running, sequence, LH_SEQUENCE_GUIDED);
     else
-        finish(s, sequence, LH_FINISH_LENGTH, 0);
+        go_on(s, sequence);
 }
 
 /* Some rows of what is pooled; its last one is the end. */
@@ -650,6 +688,7 @@ lh_status lh_scheduler_results(lh_scheduler *s, uint32_t epoch, uint64_t step,
     for (uint32_t i = 0; i < count && lh_recovery_is_working(&s->recovery); i++)
         if (take_result(s, found, &results[i], now_us, error) != LH_OK)
             return LH_ERR_MALFORMED;
+    follow_all(s, GUIDE_WORK_AT_ONCE);
     if (found && found->results_due == 0) {
         lh_inflight_pass(s->inflight, found);
         lh_recovery_note_progress(&s->recovery, now_us);
@@ -682,6 +721,8 @@ void lh_scheduler_step_done(lh_scheduler *s, uint32_t epoch, uint64_t step, lh_s
 
 int64_t lh_scheduler_deadline_us(const lh_scheduler *s) {
     const lh_sequence *due = lh_sequence_index_next_due(s->index);
+    if (lh_running_set_next_guided(&s->running))
+        return 0; /* at once */
     int64_t chain_us =
         lh_min_i64(lh_recovery_deadline_us(&s->recovery), lh_inflight_overdue_us(s->inflight));
     return due ? lh_min_i64(due->request.deadline_us, chain_us) : chain_us;
@@ -694,6 +735,7 @@ static void fail_all_waiting(lh_scheduler *s) {
 
 void lh_scheduler_tick(lh_scheduler *s, int64_t now_us) {
     expire(s, now_us);
+    follow_all(s, GUIDE_WORK_AT_ONCE);
     lh_recovery_find_fault(&s->recovery, now_us);
     if (!s->recovery.is_up && now_us >= lh_recovery_deadline_us(&s->recovery))
         fail_all_waiting(s);

@@ -82,8 +82,18 @@ static lh_status append_forced(lh_sequence *sequence, bool keeps_end, uint32_t r
     return status;
 }
 
+static void begin_as(lh_sequence *sequence, const lh_sequence *twin) {
+    lh_guide_init_as(&sequence->guide, &twin->guide);
+    for (uint32_t i = twin->request.prompt_tokens; i < twin->length; i++)
+        lh_sequence_append(sequence, twin->history[i]);
+}
+
 static lh_status begin_guide(lh_sequence *sequence, const lh_sequence_request *request,
-                             lh_error *error) {
+                             const lh_sequence *twin, lh_error *error) {
+    if (twin) {
+        begin_as(sequence, twin);
+        return LH_OK;
+    }
     lh_status status = lh_guide_init(&sequence->guide, request->constraint, error);
     if (status == LH_OK)
         status = append_forced(sequence, true,
@@ -101,8 +111,8 @@ static lh_sequence_request cut_to_first(const lh_sequence_request *request) {
     return cut;
 }
 
-lh_status lh_sequence_create(const lh_sequence_request *asked, uint64_t handle, uint32_t context,
-                             lh_sequence **sequence, lh_error *error) {
+lh_status lh_sequence_create_beside(const lh_sequence_request *asked, const lh_sequence *twin,
+                                    uint32_t context, lh_sequence **sequence, lh_error *error) {
     lh_status status = lh_sequence_request_check(asked, context, error);
     if (status != LH_OK)
         return status;
@@ -110,7 +120,6 @@ lh_status lh_sequence_create(const lh_sequence_request *asked, uint64_t handle, 
     lh_sequence *s = calloc(1, sizeof *s);
     if (!s)
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for a sequence");
-    s->handle = handle;
     keep_request(s, request);
     if (copy_biases(s, &request->sampling) != LH_OK || copy_prompt(s, request) != LH_OK) {
         lh_sequence_destroy(s);
@@ -118,13 +127,21 @@ lh_status lh_sequence_create(const lh_sequence_request *asked, uint64_t handle, 
                        request->prompt_tokens + request->max_tokens);
     }
     s->told = s->length;
-    status = begin_guide(s, request, error);
+    status = begin_guide(s, request, twin, error);
     if (status != LH_OK) {
         lh_sequence_destroy(s);
         return status;
     }
     *sequence = s;
     return LH_OK;
+}
+
+lh_status lh_sequence_create(const lh_sequence_request *asked, uint64_t handle, uint32_t context,
+                             lh_sequence **sequence, lh_error *error) {
+    lh_status status = lh_sequence_create_beside(asked, NULL, context, sequence, error);
+    if (status == LH_OK)
+        (*sequence)->handle = handle;
+    return status;
 }
 
 void lh_sequence_destroy(lh_sequence *sequence) {

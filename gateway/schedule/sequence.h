@@ -21,6 +21,7 @@ typedef enum lh_sequence_state {
     LH_SEQUENCE_PREFILL,  /* rows of its history are still to be sent */
     LH_SEQUENCE_READY,    /* what was generated last is still to be sent: as a rule one row */
     LH_SEQUENCE_SAMPLING, /* all is sent; a token is being sampled */
+    LH_SEQUENCE_GUIDED,   /* as READY, but its grammar has not taken the last token yet */
     LH_SEQUENCE_STALLED,  /* as READY, but the rows need a page and none is free */
 } lh_sequence_state;
 
@@ -82,6 +83,11 @@ struct lh_sequence {
  * tokens or biases, over `context`; the grammar's), LH_ERR_NO_MEMORY. */
 lh_status lh_sequence_create(const lh_sequence_request *asked, uint64_t handle, uint32_t context,
                              lh_sequence **sequence, lh_error *error);
+/* The same beside a twin, which was created for as many tokens of the same constraint and has not
+ * moved yet: the grammar, whose beginning may take long, is begun once for both. NULL: there is
+ * none. */
+lh_status lh_sequence_create_beside(const lh_sequence_request *asked, const lh_sequence *twin,
+                                    uint32_t context, lh_sequence **sequence, lh_error *error);
 /* NULL is allowed. */
 void lh_sequence_destroy(lh_sequence *sequence);
 

@@ -15,14 +15,15 @@ static void check_key(const lh_key_list *list, const lh_key *key) {
     need(length > 0 && length < LH_KEY_NAME_BYTES);
     need(key->limits.requests_per_minute <= LH_KEY_RATE_MAX &&
          key->limits.tokens_per_minute <= LH_KEY_RATE_MAX &&
-         key->limits.concurrent_requests <= LH_KEY_RATE_MAX);
+         key->limits.concurrent_requests <= LH_KEY_RATE_MAX &&
+         key->limits.reading_ms_per_minute <= LH_KEY_RATE_MAX);
     need(lh_key_list_find(list, key->digest) == key);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    const lh_key_limits defaults = {1, 2, 3};
+    const lh_key_limits defaults = {1, 2, 3, 4};
     lh_key_list list;
     lh_error error;
     lh_status status = lh_key_list_parse((const char *)data, size, &defaults, &list, &error);

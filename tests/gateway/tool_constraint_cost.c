@@ -181,7 +181,7 @@ int main(int count, char **arguments) {
         json_decref(order);
     }
     free(line);
-    lh_constraint_vocabulary_destroy(vocabulary);
+    lh_constraint_vocabulary_release(vocabulary);
     lh_tokenizer_destroy(tokenizer);
     model_vocabulary_close(model);
     return 0;

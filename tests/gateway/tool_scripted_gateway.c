@@ -17,7 +17,7 @@
 typedef struct tool_options {
     int64_t request_timeout_ms, header_ms, body_ms, idle_ms, stall_ms, keep_alive_ms, body_bytes,
         bodies_bytes, context, threads, connections, connections_per_address;
-    int64_t key_requests, key_tokens, key_concurrent;
+    int64_t key_requests, key_tokens, key_concurrent, reading_ms;
     const char *listen, *api_key_file, *allowed_hosts, *chat_template, *api_tls_cert, *api_tls_key;
     bool strict_params, logits_digest, keeps_thoughts;
 } tool_options;
@@ -41,6 +41,8 @@ static const lh_option table[] = {
     NUMBER("key-requests-per-minute", key_requests, "0", "Requests of a client in a minute"),
     NUMBER("key-tokens-per-minute", key_tokens, "0", "Tokens of a client in a minute"),
     NUMBER("key-concurrent-requests", key_concurrent, "0", "Requests of a client at a time"),
+    NUMBER("reading-ms-per-minute", reading_ms, "0",
+           "Time of the readers for a client in a minute"),
     {"listen", LH_OPTION_TEXT, offsetof(tool_options, listen), "127.0.0.1:0", "HOST:PORT", 0, 0,
      NULL, "Where it listens"},
     {"api-key-file", LH_OPTION_TEXT, offsetof(tool_options, api_key_file), "", "PATH", 0, 0, NULL,
@@ -107,7 +109,7 @@ int main(int argc, char **argv) {
     lh_engine *engine = scripted_engine_create();
     scripted_model *model = scripted_model_create_with((uint32_t)options.context);
     const lh_key_limits limits = {(uint32_t)options.key_requests, (uint32_t)options.key_tokens,
-                                  (uint32_t)options.key_concurrent};
+                                  (uint32_t)options.key_concurrent, (uint32_t)options.reading_ms};
     lh_authenticator *authenticator;
     if (lh_authenticator_create(options.api_key_file, &limits, lh_clock_us(), &authenticator,
                                 &error)) {

@@ -24,6 +24,7 @@ class Reply:
 
 class Connection:
     def __init__(self, port, timeout=PATIENCE_S, source=None, host="127.0.0.1"):
+        """source: the address that it comes from."""
         self.socket = socket.create_connection((host, port), timeout, (source, 0) if source else None)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.pending = b""

@@ -44,6 +44,11 @@ static bool is_let_in(lh_authenticator *authenticator, const char *shown) {
     return open;
 }
 
+static bool take(lh_ticket *ticket, uint64_t tokens, lh_account_refusal *refusal) {
+    return lh_ticket_take_request(ticket, 0, refusal) &&
+           lh_ticket_take_prompt(ticket, tokens, 0, refusal);
+}
+
 static void without_a_file_everybody_is_let_in(void **state) {
     (void)state;
     lh_authenticator *authenticator;
@@ -57,8 +62,7 @@ static void without_a_file_everybody_is_let_in(void **state) {
     assert_true(ticket.is_admin);
     assert_true(ticket.tenant == 0);
     assert_int_equal(ticket.priority, INT32_MIN);
-    assert_true(lh_ticket_may_take(&ticket, 0, &refusal) &&
-                lh_ticket_take(&ticket, UINT64_MAX, 0, &refusal));
+    assert_true(take(&ticket, UINT64_MAX, &refusal));
     lh_ticket_spend(&ticket, 5, 0);
     lh_ticket_allowances(&ticket, 0, &requests, &tokens);
     assert_int_equal(requests.most + tokens.most, 0);
@@ -133,20 +137,19 @@ static void limits_are_of_the_client(void **state) {
     assert_true(lh_ticket_open(authenticator, "Bearer one", 0, &one));
     assert_true(lh_ticket_open(authenticator, "Bearer three", 0, &three));
     assert_true(lh_ticket_open(authenticator, "Bearer two", 0, &two));
-    assert_true(lh_ticket_take(&one, 5, 0, &refusal));
-    assert_false(lh_ticket_may_take(&three, 0, &refusal));
-    assert_false(lh_ticket_take(&three, 5, 0, &refusal));
+    assert_true(take(&one, 5, &refusal));
+    assert_false(lh_ticket_take_request(&three, 0, &refusal));
     assert_int_equal(refusal.limit, LH_ACCOUNT_CONCURRENT);
     lh_ticket_close(&three, 0);
     lh_ticket_close(&one, 8 * SECOND);
     assert_true(lh_ticket_open(authenticator, "Bearer three", 0, &three));
-    assert_true(lh_ticket_take(&three, 5, 0, &refusal));
+    assert_true(take(&three, 5, &refusal));
     lh_ticket_refund(&three, 0);
     lh_ticket_refund(&three, 0);
-    assert_true(lh_ticket_take(&three, 5, 0, &refusal));
+    assert_true(take(&three, 5, &refusal));
 
     lh_allowance requests, tokens;
-    assert_true(lh_ticket_take(&two, 20, 0, &refusal));
+    assert_true(take(&two, 20, &refusal));
     lh_ticket_spend(&two, 3, 0);
     lh_ticket_spend(&two, 10, 0);
     lh_ticket_spend(&two, 10, 0);
@@ -160,25 +163,50 @@ static void limits_are_of_the_client(void **state) {
     lh_authenticator_destroy(authenticator);
 }
 
+/* A request that was read and cannot be answered has counted; one that found no room has not. */
+static void what_was_read_counts(void **state) {
+    (void)state;
+    lh_ticket ticket;
+    lh_account_refusal refusal;
+    lh_authenticator *authenticator =
+        make("alice " ONE " requests-per-minute=1 concurrent-requests=1 reading-ms-per-minute=7\n",
+             &none);
+    assert_true(lh_ticket_open(authenticator, "Bearer one", 0, &ticket));
+    assert_int_equal(ticket.reading_ms_per_minute, 7);
+    for (int i = 0; i < 3; i++) {
+        assert_true(lh_ticket_take_request(&ticket, 0, &refusal));
+        lh_ticket_refund(&ticket, 0);
+    }
+    assert_true(lh_ticket_take_request(&ticket, 0, &refusal));
+    lh_ticket_leave(&ticket, SECOND);
+    assert_false(lh_ticket_take_request(&ticket, SECOND, &refusal));
+    assert_int_equal(refusal.limit, LH_ACCOUNT_REQUESTS);
+    lh_ticket_close(&ticket, SECOND);
+    lh_authenticator_destroy(authenticator);
+}
+
 static void another_file_takes_effect(void **state) {
     (void)state;
-    lh_ticket old, fresh;
+    lh_ticket old, fresh, more;
     lh_account_refusal refusal;
     lh_authenticator *authenticator =
         make("alice " ONE " requests-per-minute=2\ngone " TWO "\n", &none);
     lh_ticket gone;
     assert_true(lh_ticket_open(authenticator, "Bearer one", 0, &old));
     assert_true(lh_ticket_open(authenticator, "Bearer two", 0, &gone));
-    assert_true(lh_ticket_take(&old, 1, 0, &refusal));
-    assert_true(lh_ticket_take(&gone, 1, 0, &refusal));
+    assert_true(take(&old, 1, &refusal));
+    assert_true(take(&gone, 1, &refusal));
     write_keys("alice " THREE " requests-per-minute=2\n");
     assert_int_equal(lh_authenticator_reload(authenticator, 0, NULL), LH_OK);
     assert_false(is_let_in(authenticator, "Bearer one"));
     assert_false(is_let_in(authenticator, "Bearer two"));
     assert_true(lh_ticket_open(authenticator, "Bearer three", 0, &fresh));
     assert_true(fresh.tenant == old.tenant);
-    assert_true(lh_ticket_take(&fresh, 1, 0, &refusal));
-    assert_false(lh_ticket_may_take(&fresh, 0, &refusal)); /* the one before the change counts */
+    assert_true(take(&fresh, 1, &refusal));
+    assert_true(lh_ticket_open(authenticator, "Bearer three", 0, &more));
+    /* the one before the change counts */
+    assert_false(lh_ticket_take_request(&more, 0, &refusal));
+    lh_ticket_close(&more, 0);
     assert_string_equal(gone.name, "gone");
     lh_ticket_spend(&gone, 7, 0);
     lh_ticket_close(&gone, 0);
@@ -231,6 +259,7 @@ int main(void) {
         cmocka_unit_test(a_tenant_stays_the_same),
         cmocka_unit_test(a_key_expires),
         cmocka_unit_test(limits_are_of_the_client),
+        cmocka_unit_test(what_was_read_counts),
         cmocka_unit_test(another_file_takes_effect),
         cmocka_unit_test(a_wrong_file_changes_nothing),
         cmocka_unit_test(without_memory_nothing_changes),

@@ -16,7 +16,7 @@
 #define A "sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 #define B "sha256:bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
 
-static const lh_key_limits defaults = {60, 1000, 3};
+static const lh_key_limits defaults = {60, 1000, 3, 4};
 
 static lh_key_list parse(const char *text) {
     lh_key_list list;
@@ -33,7 +33,8 @@ static void reads_names_digests_and_limits(void **state) {
               "\n"
               "alice " A "\n"
               "\tbob-2.x_Y   " B "\ttokens-per-minute=5 requests-per-minute=0 admin priority=-7 "
-              "concurrent-requests=1000000000 expires=2027-01-31 # until then\r\n");
+              "reading-ms-per-minute=9 concurrent-requests=1000000000 expires=2027-01-31 # until "
+              "then\r\n");
     assert_int_equal(list.count, 2);
     assert_string_equal(list.keys[0].name, "alice");
     assert_memory_equal(&list.keys[0].limits, &defaults, sizeof defaults);
@@ -46,6 +47,7 @@ static void reads_names_digests_and_limits(void **state) {
     assert_int_equal(bob->limits.tokens_per_minute, 5);
     assert_int_equal(bob->limits.requests_per_minute, 0);
     assert_int_equal(bob->limits.concurrent_requests, 1000000000);
+    assert_int_equal(bob->limits.reading_ms_per_minute, 9);
     assert_int_equal(bob->priority, -7);
     assert_true(bob->is_admin);
     assert_int_equal(bob->expires_s, 1801353600);

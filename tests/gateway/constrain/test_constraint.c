@@ -639,9 +639,46 @@ static void failed_allocations_are_errors(void **state) {
     }
 }
 
+/* As sequences may, when the API that read their grammars has closed. */
+static void a_constraint_outlives_its_callers(void **state) {
+    (void)state;
+    probe_vocabulary own = rich();
+    lh_grammar *grammar = new_grammar();
+    lh_gbnf_add(grammar, "root ::= [a-z]+", 15);
+    lh_constraint *constraint = probe_constraint(grammar, own.vocabulary);
+    lh_constraint_state *at = begin(constraint);
+    lh_constraint_release(constraint);
+    lh_constraint_vocabulary_release(own.vocabulary);
+    own.vocabulary = NULL;
+    assert_true(probe_allows(at, HELLO));
+    assert_int_equal(lh_constraint_state_take(at, HELLO, NULL), LH_OK);
+    lh_constraint_state_destroy(at);
+    probe_vocabulary_reset(&own);
+}
+
+/* What is known already costs next to nothing, what is new costs something. */
+static void work_is_counted(void **state) {
+    (void)state;
+    lh_constraint *constraint = of_gbnf("root ::= [a-z]+");
+    uint64_t work[2];
+    for (size_t i = 0; i < 2; i++) {
+        lh_constraint_state *at = begin(constraint);
+        assert_int_equal(lh_constraint_state_work(at), 0);
+        assert_true(probe_allows(at, 'a'));
+        work[i] = lh_constraint_state_work(at);
+        assert_int_equal(lh_constraint_state_take(at, 'a', NULL), LH_OK);
+        assert_true(lh_constraint_state_work(at) > work[i]);
+        lh_constraint_state_destroy(at);
+    }
+    assert_true(work[0] > 10 * work[1] && work[1] > 0);
+    lh_constraint_release(constraint);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(matches_json),
+        cmocka_unit_test(a_constraint_outlives_its_callers),
+        cmocka_unit_test(work_is_counted),
         cmocka_unit_test(masks_are_what_tokens_do),
         cmocka_unit_test(ends_where_the_grammar_does),
         cmocka_unit_test(control_tokens_are_named),

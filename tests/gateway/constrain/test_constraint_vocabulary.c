@@ -47,7 +47,7 @@ static void open_real(const char *variable, real *opened) {
 }
 
 static void close_real(real *opened) {
-    lh_constraint_vocabulary_destroy(opened->vocabulary);
+    lh_constraint_vocabulary_release(opened->vocabulary);
     lh_tokenizer_destroy(opened->tokenizer);
     model_vocabulary_close(opened->model);
 }

@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include <stdio.h>
 #include <string.h>
 
 #include "common/protocol/mask_code.h"
@@ -128,6 +129,81 @@ static void the_mask_says_what_the_grammar_allows(void **state) {
     lh_scheduler_destroy(s);
 }
 
+/* So many ways to read a text that each token costs the grammar more than may be done at once. */
+#define RULES 1200
+static const char *hard_grammar(void) {
+    static char text[64 * RULES];
+    char *end = text + sprintf(text, "root ::= (r0");
+    for (int i = 1; i < RULES; i++)
+        end += sprintf(end, " | r%d", i);
+    end += sprintf(end, ")*\n");
+    for (int i = 0; i < RULES; i++)
+        end += sprintf(end, "r%d ::= [a-z] r%d? [a-z]\n", i, (i * 7 + 1) % RULES);
+    return text;
+}
+
+/* The first tokens of all sequences, drawn by one step. */
+static void draw_first(lh_scheduler *s, const lh_step_manifest *step) {
+    lh_step_result results[4] = {0};
+    for (uint32_t i = 0; i < step->segment_count; i++) {
+        const lh_step_segment *segment = &step->segments[i];
+        results[i] = (lh_step_result){.sequence = segment->sequence,
+                                      .position = segment->first_position + segment->rows,
+                                      .sample.token = 'a'};
+    }
+    assert_int_equal(lh_scheduler_results(s, 7, step->step, results, step->segment_count, 0, NULL),
+                     LH_OK);
+    answer_step(s, step->step);
+}
+
+/* The others' tokens leave meanwhile, and every tick brings the slow ones on. */
+static void nobody_waits_for_slow_grammars(void **state) {
+    (void)state;
+    lh_scheduler *s = create_small();
+    for (uint64_t handle = 0; handle < 3; handle++)
+        assert_int_equal(submit(s, hard_grammar(), 40, handle), LH_OK);
+    assert_int_equal(submit(s, "root ::= [a-c]+", 40, 3), LH_OK);
+    lh_step_manifest step = next_step(s);
+    assert_int_equal(step.segment_count, 4);
+    draw_first(s, &step);
+    for (uint64_t handle = 0; handle < 4; handle++)
+        assert_int_equal(ears[handle].count, 1);
+    assert_int_equal(lh_scheduler_deadline_us(s), 0);
+    step = next_step(s);
+    assert_in_range(step.segment_count, 1, 3);
+    bool has_quick = false;
+    for (uint32_t i = 0; i < step.segment_count; i++)
+        has_quick |= step.segments[i].sequence == 4;
+    assert_true(has_quick);
+    uint32_t rows = step.segment_count;
+    for (int tick = 0; tick < 3 && lh_scheduler_deadline_us(s) == 0; tick++)
+        lh_scheduler_tick(s, 0);
+    assert_true(lh_scheduler_deadline_us(s) > 0);
+    while (lh_scheduler_next_step(s, 0, &step))
+        rows += step.segment_count;
+    assert_int_equal(rows, 4);
+    lh_scheduler_destroy(s);
+}
+
+/* A chain that breaks meanwhile loses nothing of them. */
+static void slow_grammars_outlive_a_chain(void **state) {
+    (void)state;
+    lh_scheduler *s = create_small();
+    for (uint64_t handle = 0; handle < 3; handle++)
+        assert_int_equal(submit(s, hard_grammar(), 40, handle), LH_OK);
+    lh_step_manifest step = next_step(s);
+    draw_first(s, &step);
+    lh_scheduler_chain_down(s, 0);
+    bring_chain_up(s, 8, 0);
+    uint32_t rows = 0;
+    while (lh_scheduler_next_step(s, 0, &step))
+        rows += step.rows;
+    assert_int_equal(rows, 33);
+    for (uint64_t handle = 0; handle < 3; handle++)
+        assert_false(ears[handle].is_failed);
+    lh_scheduler_destroy(s);
+}
+
 /* Once for all segments of a step, not again when its results are here, and anew in every epoch. */
 static void a_mask_is_brought_once_in_an_epoch(void **state) {
     (void)state;
@@ -225,10 +301,49 @@ static void a_grammar_of_another_vocabulary_is_refused(void **state) {
     lh_scheduler_destroy(s);
 }
 
+/* Of many answers the grammar is begun once; each goes its own way from its first token on. */
+static void twins_begin_alike_and_part(void **state) {
+    (void)state;
+    lh_grammar *grammar;
+    static const char gbnf[] = "root ::= \"{\\\"name\\\":\" [0-9] [d-f]";
+    assert_int_equal(lh_grammar_create(&grammar, NULL), LH_OK);
+    lh_gbnf_add(grammar, gbnf, strlen(gbnf));
+    lh_constraint *constraint = probe_constraint(grammar, vocabulary.vocabulary);
+    lh_sequence_request request = request_of(10, 40);
+    request.constraint = constraint;
+    lh_sequence *first, *second;
+    assert_int_equal(lh_sequence_create(&request, 1, 100, &first, NULL), LH_OK);
+    uint64_t work = lh_guide_work(&first->guide);
+    request = request_of(7, 40);
+    request.constraint = constraint;
+    assert_int_equal(lh_sequence_create_beside(&request, first, 100, &second, NULL), LH_OK);
+    lh_constraint_release(constraint);
+    assert_int_equal(lh_guide_work(&first->guide), work);
+    assert_int_equal(second->length - 7, first->length - 10);
+    assert_in_range(second->length - 7, 1, 8); /* not all of it is certain */
+    assert_memory_equal(second->history + 7, first->history + 10,
+                        (second->length - 7) * sizeof *first->history);
+    for (const char *rest = "{\"name\":" + (second->length - 7); *rest; rest++) {
+        lh_sequence_append(second, (uint8_t)*rest);
+        assert_int_equal(lh_sequence_follow(second, NULL), LH_OK);
+    }
+    lh_sequence_append(second, '4');
+    assert_int_equal(lh_sequence_follow(second, NULL), LH_OK);
+    assert_true(lh_guide_allows(&second->guide, 'd') && !lh_guide_allows(&first->guide, 'd'));
+    lh_sequence_destroy(first);
+    lh_sequence_append(second, 'e');
+    assert_int_equal(lh_sequence_follow(second, NULL), LH_OK);
+    assert_true(lh_sequence_is_whole(second));
+    lh_sequence_destroy(second);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_must_come_goes_with_the_next_draw),
         cmocka_unit_test(the_mask_says_what_the_grammar_allows),
+        cmocka_unit_test(twins_begin_alike_and_part),
+        cmocka_unit_test(nobody_waits_for_slow_grammars),
+        cmocka_unit_test(slow_grammars_outlive_a_chain),
         cmocka_unit_test(a_mask_is_brought_once_in_an_epoch),
         cmocka_unit_test(a_worker_that_lost_a_mask_gets_it_again),
         cmocka_unit_test(a_token_that_the_mask_forbids_is_a_fault),

@@ -22,7 +22,7 @@ probe_vocabulary probe_vocabulary_of(const small_vocabulary *file) {
 }
 
 void probe_vocabulary_reset(probe_vocabulary *probe) {
-    lh_constraint_vocabulary_destroy(probe->vocabulary);
+    lh_constraint_vocabulary_release(probe->vocabulary);
     lh_tokenizer_destroy(probe->tokenizer);
 }
 
