@@ -34,6 +34,10 @@
 
 enum {
     BACKLOG = 128,
+    /* The share of newcomers: 5 %, and 20 % in the clear, where libcurl cannot use a connection
+     * twice: there each report of a worker is one. */
+    PARTS = 20,
+    PARTS_IN_THE_CLEAR = 5,
     /* What a connection costs outside of its turns, measured: libuv's accept, writing, closing. */
     UNSEEN_US = 100,
     /* What one may cost, after it has proven itself, until its faults or its floods end it
@@ -327,7 +331,7 @@ lh_status lh_h2_server_create(uv_loop_t *loop, const char *listen, const lh_tls_
     server->limits = limits ? *limits : lh_h2_default_limits();
     server->on_request = on_request;
     server->context = server_context;
-    lh_h2_time_share_init(&server->share, lh_clock_us());
+    lh_h2_time_share_init(&server->share, tls ? PARTS : PARTS_IN_THE_CLEAR, lh_clock_us());
     lh_connection_places_init(&server->places, server->limits.new_connections_max,
                               server->limits.connections_max);
     if (tls)

@@ -4,7 +4,6 @@
 #include "common/base/arithmetic.h"
 
 enum {
-    SHARES = 20, /* the share is one of these */
     /* A fleet of 64 workers that has lost its gateway comes back with four connections each, and a
      * handshake takes half a millisecond: that is done without waiting for the share to grow. */
     SAVED_US_MAX = 200000,
@@ -12,8 +11,8 @@ enum {
     PAUSE_US = 1000
 };
 
-void lh_h2_time_share_init(lh_h2_time_share *share, int64_t now_us) {
-    *share = (lh_h2_time_share){.left_us = SAVED_US_MAX, .grown_at_us = now_us};
+void lh_h2_time_share_init(lh_h2_time_share *share, int64_t parts, int64_t now_us) {
+    *share = (lh_h2_time_share){.parts = parts, .left_us = SAVED_US_MAX, .grown_at_us = now_us};
 }
 
 void lh_h2_time_share_spend(lh_h2_time_share *share, int64_t spent_us, int64_t now_us) {
@@ -27,8 +26,8 @@ void lh_h2_time_share_spend(lh_h2_time_share *share, int64_t spent_us, int64_t n
 
 /* What is too little for a whole microsecond is left to the next time. */
 static void grow(lh_h2_time_share *share, int64_t now_us) {
-    int64_t grown_us = (now_us - share->grown_at_us) / SHARES;
-    share->grown_at_us += grown_us * SHARES;
+    int64_t grown_us = (now_us - share->grown_at_us) / share->parts;
+    share->grown_at_us += grown_us * share->parts;
     share->left_us = lh_min_i64(share->left_us + grown_us, SAVED_US_MAX);
 }
 
@@ -36,6 +35,6 @@ int64_t lh_h2_time_share_wait_us(lh_h2_time_share *share, int64_t now_us) {
     grow(share, now_us);
     int64_t lacks_us = 1 - share->left_us, at_us = share->pause_until_us;
     if (lacks_us > 0)
-        at_us = lh_max_i64(at_us, share->grown_at_us + lacks_us * SHARES);
+        at_us = lh_max_i64(at_us, share->grown_at_us + lacks_us * share->parts);
     return lh_max_i64(at_us - now_us, 0);
 }

@@ -15,8 +15,8 @@ from secure_fleet import SecureFleet
 CONNECTIONS = 64
 SETTLED_S, MEASURED_S = 0.8, 1.2
 # Turns have 5 %; what is not counted as their time (accepting in the kernel, closing, writing) is half as much, and so is what a fleet does while nobody
-# asks.
-SHARE_MAX = 0.2
+# asks. In the clear turns have 20 %.
+SHARE_MAX, SHARE_MAX_IN_THE_CLEAR = 0.2, 0.3
 JUNK = b"\x16\x03\x01\x02\x00\x01" + bytes(600)
 GREETING = PREFACE + frame(SETTINGS)
 
@@ -40,13 +40,13 @@ def busiest_share(program):
 
 
 class Strangers(unittest.TestCase):
-    def check_share(self, words, program, flood):
+    def check_share(self, words, program, flood, most=SHARE_MAX):
         with self.subTest(words), flood:
             time.sleep(SETTLED_S)  # what the port has saved for a fleet that comes back is spent
             share = busiest_share(program)
         print(f"{words}: {flood.connections} connections, {share:.1%} of a processor")
         if not is_sanitized():
-            self.assertLess(share, SHARE_MAX)
+            self.assertLess(share, most)
 
     def restart(self, fleet):
         """Seconds until a worker that has ended at once serves again."""
@@ -75,7 +75,7 @@ class Strangers(unittest.TestCase):
         with Fleet(workers=1) as fleet:
             for words, requests in (("headers that a table amplifies", amplifying_requests(200)),
                                     ("requests for nothing", b"".join(get(2 * number + 1) for number in range(20000)))):
-                self.check_share(words, fleet.gateway, Flood(fleet.fleet_port, 4, GREETING + requests, drains=True))
+                self.check_share(words, fleet.gateway, Flood(fleet.fleet_port, 4, GREETING + requests, drains=True), SHARE_MAX_IN_THE_CLEAR)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ static void what_is_saved_is_spent_with_pauses(void **state) {
     enum { PIECE_US = 125, PIECES = 4 };
     lh_h2_time_share share;
     int64_t now_us = START_US;
-    lh_h2_time_share_init(&share, now_us);
+    lh_h2_time_share_init(&share, 20, now_us);
     for (int i = 0; i < 100; i++) {
         for (int piece = 0; piece < PIECES; piece++) {
             assert_int_equal(lh_h2_time_share_wait_us(&share, now_us), 0);
@@ -30,7 +30,7 @@ static void what_is_saved_is_spent_with_pauses(void **state) {
 static void no_more_is_saved_however_long_nothing_is_done(void **state) {
     (void)state;
     lh_h2_time_share share;
-    lh_h2_time_share_init(&share, START_US);
+    lh_h2_time_share_init(&share, 20, START_US);
     int64_t now_us = START_US + (int64_t)3600 * 1000000;
     assert_int_equal(lh_h2_time_share_wait_us(&share, now_us), 0);
     lh_h2_time_share_spend(&share, SAVED_US, now_us - 1000);
@@ -43,7 +43,7 @@ static void work_without_end_gets_a_twentieth(void **state) {
     enum { PIECE_US = 500, SECONDS = 100 };
     lh_h2_time_share share;
     int64_t now_us = START_US, end_us = START_US + (int64_t)SECONDS * 1000000, spent_us = 0;
-    lh_h2_time_share_init(&share, now_us);
+    lh_h2_time_share_init(&share, 20, now_us);
     while (now_us < end_us) {
         if (lh_h2_time_share_wait_us(&share, now_us) == 0) {
             lh_h2_time_share_spend(&share, PIECE_US, now_us);
@@ -58,7 +58,7 @@ static void work_without_end_gets_a_twentieth(void **state) {
 static void a_long_piece_of_work_is_waited_for(void **state) {
     (void)state;
     lh_h2_time_share share;
-    lh_h2_time_share_init(&share, START_US);
+    lh_h2_time_share_init(&share, 20, START_US);
     lh_h2_time_share_spend(&share, SAVED_US + 30000, START_US);
     assert_int_equal(lh_h2_time_share_wait_us(&share, START_US), 30001 * 20);
     assert_int_equal(lh_h2_time_share_wait_us(&share, START_US + 30001 * 20 - 1), 1);
