@@ -10,7 +10,7 @@ import time
 import unittest
 
 from certificates import issue
-from crc32c import seal
+from crc32c import crc32c, seal
 from fleet import Fleet
 from programs import Program, free_port, run_tests, wait_until
 from secure_fleet import HOME, SecureFleet
