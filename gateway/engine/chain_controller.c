@@ -182,11 +182,23 @@ static void update_costs(lh_chain_controller *controller) {
     lh_scheduler_set_costs(controller->scheduler, &controller->costs);
 }
 
+/* Of the scheduler's, with whose fault it is where that is known. */
+static void report_fault(lh_chain_controller *controller, const char *fault, int64_t now_us) {
+    static const lh_worker_fault faults[] = {[LH_RESULTS_BAD] = LH_WORKER_FAULT_BAD_RESULT,
+                                             [LH_RESULTS_MISSING] = LH_WORKER_FAULT_NO_RESULT};
+    lh_result_fault results = lh_scheduler_result_fault(controller->scheduler);
+    if (results == LH_RESULTS_FINE)
+        lh_fleet_fault(controller->fleet, controller->up_epoch, now_us, fault);
+    else
+        lh_fleet_blame_last(controller->fleet, controller->up_epoch, faults[results], now_us,
+                            fault);
+}
+
 /* After everything that the fleet or the scheduler was told. */
 static void settle(lh_chain_controller *controller, int64_t now_us) {
     const char *fault = lh_scheduler_fault(controller->scheduler);
     if (fault) {
-        lh_fleet_fault(controller->fleet, controller->up_epoch, now_us, fault);
+        report_fault(controller, fault, now_us);
         lh_fleet_tick(controller->fleet, now_us);
     }
     follow_first_worker(controller, now_us);
@@ -208,6 +220,7 @@ static void note_load(lh_chain_controller *controller) {
     const lh_kv_ledger *ledger = lh_scheduler_ledger(controller->scheduler);
     const lh_fleet_load load = {
         .sequences = controller->has_stand_in ? 0 : figures.running + figures.waiting,
+        .has_stand_in = controller->has_stand_in,
         .positions = ledger->blocks_live * ledger->block_positions,
         .mix = *lh_scheduler_mix(controller->scheduler)};
     lh_fleet_note_load(controller->fleet, &load);
@@ -275,6 +288,12 @@ lh_status lh_chain_controller_results(lh_chain_controller *controller, uint32_t 
         lh_scheduler_results(controller->scheduler, epoch, step, results, count, now_us, error);
     settle(controller, now_us);
     return status;
+}
+
+void lh_chain_controller_refuse_results(lh_chain_controller *controller, uint32_t epoch,
+                                        uint64_t step, const char *message, int64_t now_us) {
+    lh_scheduler_refuse_results(controller->scheduler, epoch, step, message);
+    settle(controller, now_us);
 }
 
 void lh_chain_controller_step_done(lh_chain_controller *controller, uint32_t epoch, uint64_t step,

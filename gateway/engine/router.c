@@ -29,6 +29,8 @@ struct lh_router {
     lh_link_matrix *links;
     lh_link_survey survey;
     lh_relays *relays;
+    /* A worker keeps its standing in whichever chain it is. */
+    lh_misconduct misconduct;
     lh_chain_controller *controllers[LH_REPLICAS_MAX];
     char names[LH_REPLICAS_MAX][LH_WORKER_NAME_BYTES];
 };
@@ -47,6 +49,7 @@ static lh_status create_controller(lh_router *r, uint32_t index,
     fleet.chain_name = r->names[index];
     fleet.links = r->links;
     fleet.origin.relays = r->relays;
+    fleet.misconduct = &r->misconduct;
     fleet.epoch_stride = r->count;
     fleet.epoch_offset = index;
     scheduler.chain_name = r->names[index];
@@ -112,6 +115,10 @@ lh_chain_controller *lh_router_controller(const lh_router *router, uint32_t inde
 
 const lh_link_matrix *lh_router_links(const lh_router *router) {
     return router->links;
+}
+
+const lh_misconduct *lh_router_misconduct(const lh_router *router) {
+    return &router->misconduct;
 }
 
 const char *lh_router_name(const lh_router *router, uint32_t index) {

@@ -31,6 +31,8 @@ uint32_t lh_router_count(const lh_router *router);
 lh_chain_controller *lh_router_controller(const lh_router *router, uint32_t index);
 /* What is known of the links between sites; lives as long as the router. */
 const lh_link_matrix *lh_router_links(const lh_router *router);
+/* What workers have done, in any chain; lives as long as the router. */
+const lh_misconduct *lh_router_misconduct(const lh_router *router);
 /* The chain's name, which lives as long as the router. index < count. */
 const char *lh_router_name(const lh_router *router, uint32_t index);
 /* The index of the chain of this name; -1: there is none. */

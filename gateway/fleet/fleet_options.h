@@ -2,6 +2,7 @@
 #pragma once
 
 #include "gateway/fleet/link_matrix.h"
+#include "gateway/fleet/misconduct.h"
 #include "gateway/fleet/wire_choice.h"
 #include "gateway/plan/aim.h"
 #include "gateway/plan/team_policy.h"
@@ -23,6 +24,9 @@ typedef struct lh_fleet_options {
     lh_chain_origin origin;
     /* of the links between sites, all replicas together; NULL: none is kept. Outlives the fleet */
     lh_link_matrix *links;
+    /* what workers have done, all replicas together; NULL: nobody is held responsible. Outlives the
+     * fleet */
+    lh_misconduct *misconduct;
     uint64_t survey_bytes; /* that may be sent in an hour to measure links that no chain uses */
     /* the first plan waits for this many workers; 0: for any, once they are stable */
     uint32_t workers_expected;
