@@ -542,8 +542,8 @@ static void emit_forced(lh_scheduler *s, lh_sequence *sequence) {
     }
 }
 
-/* The last worker lost the mask: it gets it again with the replay. One that has lost it again at the
- * same token is at fault. */
+/* The last worker lost the mask: it gets it again with the replay. One that has lost it once more
+ * at the same token is at fault. */
 static void draw_again(lh_scheduler *s, lh_inflight_segment *segment) {
     lh_sequence *sequence = segment->sequence;
     lh_kept_mask_note_missing(segment->mask);
