@@ -27,6 +27,8 @@ struct lh_chain_controller {
     uint32_t width;
     lh_hop_profile first_hop;
     lh_cost_chain costs;
+    lh_claims *claims; /* NULL: all are believed */
+    lh_claim_review review;
     bool wants_abandon, wants_connect, wants_try, has_stand_in;
     /* Of the last CONNECT; "": none yet. */
     char first[LH_WORKER_NAME_BYTES], relay[LH_WORKER_NAME_BYTES], address[LH_ADDRESS_BYTES];
@@ -46,6 +48,7 @@ lh_status lh_chain_controller_create(const lh_fleet_options *fleet_options,
     c->links = fleet_options->links;
     c->site = fleet_options->origin.site;
     c->model = fleet_options->model;
+    c->claims = fleet_options->claims;
     lh_status status = lh_fleet_create(fleet_options, now_us, &c->fleet, error);
     if (status == LH_OK)
         status = lh_scheduler_create(scheduler_options, sink, &c->scheduler, error);
@@ -281,11 +284,23 @@ bool lh_chain_controller_takes_results_of(const lh_chain_controller *controller,
            lh_tls_identity_is_worker(peer, chain->stages[chain->stage_count - 1].name);
 }
 
+/* By the gateway's own clock. */
+static void review_claims(lh_chain_controller *controller, int64_t now_us) {
+    double times = lh_scheduler_take_lone_step(controller->scheduler);
+    const lh_claim_view view = {.chain = lh_fleet_chain(controller->fleet),
+                                .registry = lh_fleet_registry(controller->fleet),
+                                .model = controller->model,
+                                .costs = &controller->costs};
+    if (controller->claims && times > 0)
+        lh_claims_note_step(controller->claims, &controller->review, &view, times, now_us);
+}
+
 lh_status lh_chain_controller_results(lh_chain_controller *controller, uint32_t epoch,
                                       uint64_t step, const lh_step_result *results, uint32_t count,
                                       int64_t now_us, lh_error *error) {
     lh_status status =
         lh_scheduler_results(controller->scheduler, epoch, step, results, count, now_us, error);
+    review_claims(controller, now_us);
     settle(controller, now_us);
     return status;
 }

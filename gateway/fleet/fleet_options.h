@@ -1,6 +1,7 @@
 /* What a fleet is created with, and what all its parts go by. */
 #pragma once
 
+#include "gateway/fleet/claims.h"
 #include "gateway/fleet/link_matrix.h"
 #include "gateway/fleet/misconduct.h"
 #include "gateway/fleet/wire_choice.h"
@@ -27,6 +28,8 @@ typedef struct lh_fleet_options {
     /* what workers have done, all replicas together; NULL: nobody is held responsible. Outlives the
      * fleet */
     lh_misconduct *misconduct;
+    /* how far workers are believed, likewise; NULL: all are */
+    lh_claims *claims;
     uint64_t survey_bytes; /* that may be sent in an hour to measure links that no chain uses */
     /* the first plan waits for this many workers; 0: for any, once they are stable */
     uint32_t workers_expected;

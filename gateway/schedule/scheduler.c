@@ -67,6 +67,7 @@ struct lh_scheduler {
     lh_scheduler_figures figures; /* what no part counts */
     lh_request_mix mix;
     lh_histogram queue_times;
+    double lone_step;  /* times as long as predicted; 0: none since it was last asked for */
     uint64_t *numbers; /* the last one given to a sequence */
     uint64_t own_numbers;
 
@@ -640,6 +641,18 @@ static lh_status take_result(lh_scheduler *s, lh_inflight_step *step, const lh_s
     return LH_OK;
 }
 
+static void note_lone_step(lh_scheduler *s, const lh_inflight_step *step, int64_t now_us) {
+    double times = lh_inflight_times_as_long(s->inflight, step, now_us);
+    if (times > 0)
+        s->lone_step = times;
+}
+
+double lh_scheduler_take_lone_step(lh_scheduler *s) {
+    double times = s->lone_step;
+    s->lone_step = 0;
+    return times;
+}
+
 /* Chunks that sample nothing come around the ring, too, without a result: so their places are free
  * before their answers are back. */
 lh_status lh_scheduler_results(lh_scheduler *s, uint32_t epoch, uint64_t step,
@@ -655,6 +668,7 @@ lh_status lh_scheduler_results(lh_scheduler *s, uint32_t epoch, uint64_t step,
         if (take_result(s, found, &results[i], now_us, error) != LH_OK)
             return LH_ERR_MALFORMED;
     if (found && found->results_due == 0) {
+        note_lone_step(s, found, now_us);
         lh_inflight_pass(s->inflight, found);
         lh_recovery_note_progress(&s->recovery, now_us);
     }

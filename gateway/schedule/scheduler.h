@@ -148,6 +148,9 @@ uint32_t lh_scheduler_traced_parts(const lh_scheduler *scheduler, uint64_t step,
                                    lh_trace_part *parts, uint32_t max);
 /* lh_inflight_step_believed_us of a step in flight. */
 uint32_t lh_scheduler_believed_us(const lh_scheduler *scheduler, uint64_t step, double *us);
+/* How many times as long as predicted the last step took that had the chain for itself; 0: none has
+ * come around since this was last asked. */
+double lh_scheduler_take_lone_step(lh_scheduler *scheduler);
 /* The next step whose request is to be reset, because all its sequences were cancelled. Its
  * step_done must still come. */
 bool lh_scheduler_next_cancel(lh_scheduler *scheduler, uint64_t *step);

@@ -1,5 +1,7 @@
-"""Workers of whose results somebody makes others on the way to the gateway: what a worker with bad memory sends, or one that means ill."""
+"""Workers of whose results and reports somebody makes others on the way to the gateway: what a worker with bad memory sends, or one that means
+ill."""
 
+import json
 import socket
 import struct
 import threading
@@ -44,12 +46,33 @@ def forge(body, forgery):
     return body
 
 
+def times_of(value, factor):
+    """A time, or what holds times."""
+    if isinstance(value, dict):
+        return {key: part if key in ("rows", "age_us") else times_of(part, factor) for key, part in value.items()}
+    return [times_of(part, factor) for part in value] if isinstance(value, list) else float(f"{value * factor:.5g}")
+
+
+def boast(body, worker, factor):
+    """A worker's report that says it is so many times as fast; what is no whole report stays as it is."""
+    text, is_sealed, _ = body.rpartition(b"\ncrc32c=")
+    if not is_sealed or not text.startswith(b"{"):
+        return body
+    report = json.loads(text)
+    for part in ("speed", "compute"):
+        if report.get(part):
+            report[part] = times_of(report[part], 1 / factor)
+    text = json.dumps(report, separators=(",", ":")).encode().ljust(len(text))  # the request has said its length
+    return text + b"\ncrc32c=%08x\n" % crc32c(worker.encode() + text)
+
+
 class Forger:
     """Stands between a worker and the gateway's fleet port. `forgery`: what it makes of results from now on; None: it passes them on. `left`: of
-    how many; `forged`: of how many it has made something."""
+    how many; `forged`: of how many it has made something. `boasts`: how many times as fast it makes the worker look; 0: it does not."""
 
-    def __init__(self, fleet_port):
-        self.fleet_port, self.port, self.forgery, self.forged, self.left = fleet_port, free_port(), None, 0, 0
+    def __init__(self, fleet_port, worker, boasts=0):
+        self.fleet_port, self.worker, self.boasts, self.port = fleet_port, worker, boasts, free_port()
+        self.forgery, self.forged, self.left = None, 0, 0
         self.listener = socket.create_server(("127.0.0.1", self.port))
         threading.Thread(target=self.accept, daemon=True).start()
 
@@ -100,22 +123,24 @@ class Forger:
                     changed = forge(body, self.forgery)
                     if changed != body:
                         self.forged, self.left, body = self.forged + 1, self.left - 1, changed
-                gateway.sendall(head + body)
+                if head[3] == DATA and self.boasts:
+                    body = boast(body, self.worker, self.boasts)
+                gateway.sendall(len(body).to_bytes(3, "big") + head[3:] + body)
         except OSError:
             pass
         self.end(gateway, worker)
 
 
 class ForgingFleet(Fleet):
-    """A fleet whose workers reach the gateway through a forger each."""
+    """A fleet whose workers reach the gateway through a forger each. boasts: number -> of that worker's forger."""
 
-    def __enter__(self):
-        self.forgers = {}
-        return super().__enter__()
+    def __init__(self, workers, boasts=None, **more):
+        super().__init__(workers, **more)
+        self.forgers, self.boasts = {}, boasts or {}
 
     def gateway_port_for(self, number):
         if number not in self.forgers:
-            self.forgers[number] = Forger(self.fleet_port)
+            self.forgers[number] = Forger(self.fleet_port, f"worker-{number + 1}", self.boasts.get(number, 0))
         return self.forgers[number].port
 
     def stop(self):
@@ -126,6 +151,10 @@ class ForgingFleet(Fleet):
     def last_worker(self):
         """The number of the one that draws tokens now."""
         return int(self.fleet_state()["chains"][0]["stages"][-1]["worker"].rpartition("-")[2]) - 1
+
+    def layers_of(self, number):
+        stages = self.fleet_state()["chains"][0]["stages"]
+        return sum(stage["last_layer"] - stage["first_layer"] for stage in stages if stage["worker"] == f"worker-{number + 1}")
 
     def worker_state(self, number):
         return next(worker for worker in self.fleet_state()["workers"] if worker["name"] == f"worker-{number + 1}")

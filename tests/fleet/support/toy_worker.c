@@ -1050,6 +1050,14 @@ static void fill_measurements(const toy_worker *worker, lh_worker_report *report
     report->next.bytes_per_us = link.bytes_per_s ? (double)link.bytes_per_s / 1e6 : 1e6;
 }
 
+static void boast(const toy_worker *worker, lh_worker_report *report) {
+    lh_compute_profile *compute = &report->compute;
+    report->speed.prompt_us /= worker->options.boasts;
+    report->speed.token_us /= worker->options.boasts;
+    for (uint32_t i = 0; i < compute->point_count; i++)
+        compute->points[i].us /= worker->options.boasts;
+}
+
 static void fill_report(const toy_worker *worker, lh_worker_report *report) {
     *report = (lh_worker_report){.instance = worker->life,
                                  .threads = worker->options.threads,
@@ -1086,6 +1094,8 @@ static void fill_report(const toy_worker *worker, lh_worker_report *report) {
     }
     if (worker->options.measures && report->next.present)
         fill_measurements(worker, report);
+    if (worker->options.boasts > 0)
+        boast(worker, report);
     report->next.refused = report->next.present &&
                            network_is_refused(worker->world.net, worker->node, worker->next_node);
     report->kv.present = worker->state == LH_WORKER_READY;

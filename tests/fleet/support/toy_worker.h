@@ -20,7 +20,9 @@ typedef struct toy_worker_options {
     int64_t load_us;   /* to load a stage */
     bool measures;     /* reports what its steps and its hop take */
     int64_t hidden_us; /* of each step's time, which it does not report */
-    uint64_t lies;     /* what its meter is told of its steps: liar.h; 0: the truth */
+    /* in all that it says of its speed it is so many times as fast as it is; 0: as it is */
+    double boasts;
+    uint64_t lies; /* what its meter is told of its steps: liar.h; 0: the truth */
     /* every so many-th token that it draws is one that does not exist, or, where it is drawn by a
      * mask, it says that it lacks that; 0: none */
     uint32_t forges;

@@ -13,6 +13,6 @@ def attack():
         while not is_over.wait(0.5):
             forger.forge_all(forgeries[forger.forged % len(forgeries)])
 
-    with ForgingFleet(workers=2) as fleet:
+    with ForgingFleet(2) as fleet:
         quiet = harm_of(fleet, 5)
         return quiet, harm_of(fleet, 10, run)
