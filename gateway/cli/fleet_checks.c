@@ -51,12 +51,23 @@ static void check_gateway(const lh_fleet_document *d, lh_findings *f) {
                                      "that are there cannot serve");
 }
 
+static void report_suspension(const lh_document_worker *w, lh_findings *f) {
+    lh_finding_advise(
+        lh_findings_add(f, LH_VERDICT_TO_DO, w->name, "its results were refused%s: %s",
+                        w->is_needed ? ", and it is used since nothing serves without it" : "",
+                        w->misconduct),
+        "test its memory (memtest86+, rasdaemon) and see that nobody else has its certificate; it "
+        "is tried again by itself");
+}
+
 static void check_workers(const lh_fleet_document *d, lh_findings *f) {
     size_t before = f->count, staged = 0;
     for (size_t i = 0; i < d->worker_count; i++) {
         const lh_document_worker *w = &d->workers[i];
         staged += strcmp(w->role, "stage") == 0;
-        if (strcmp(w->state, "failed") == 0)
+        if (w->is_suspended)
+            report_suspension(w, f);
+        else if (strcmp(w->state, "failed") == 0)
             lh_finding_advise(
                 lh_findings_add(f, LH_VERDICT_TO_DO, w->name, "its stage failed: %s", w->error),
                 "its log says more; it tries again by itself");

@@ -32,6 +32,9 @@ typedef struct lh_document_worker {
         char to[LH_NAME_BYTES], address[LH_DOCUMENT_TEXT_BYTES], state[16];
         char error[LH_DOCUMENT_TEXT_BYTES];
     } trial;
+    bool is_suspended;                       /* its results were refused */
+    bool is_needed;                          /* all the same, since nothing serves without it */
+    char misconduct[LH_DOCUMENT_TEXT_BYTES]; /* the last thing that was refused; "": nothing */
     bool has_clock;
     int64_t clock_offset_ms;
     lh_host_facts host;

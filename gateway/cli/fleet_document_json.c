@@ -55,7 +55,8 @@ static void read_host(const json_t *object, lh_host_facts *host) {
 
 static void read_worker(const json_t *object, lh_document_worker *worker) {
     const json_t *assignment = json_object_get(object, "assignment"),
-                 *trial = json_object_get(object, "trial");
+                 *trial = json_object_get(object, "trial"),
+                 *misconduct = json_object_get(object, "misconduct");
     COPY(worker->name, object, "name");
     COPY(worker->site, object, "site");
     COPY(worker->version, object, "version");
@@ -77,6 +78,11 @@ static void read_worker(const json_t *object, lh_document_worker *worker) {
     COPY(worker->trial.address, trial, "address");
     COPY(worker->trial.state, trial, "state");
     COPY(worker->trial.error, trial, "error");
+    char standing[16];
+    COPY(standing, misconduct, "standing");
+    worker->is_suspended = strcmp(standing, "suspended") == 0;
+    worker->is_needed = is_true(misconduct, "is_needed");
+    COPY(worker->misconduct, misconduct, "reason");
     worker->has_clock = json_is_integer(json_object_get(object, "clock_offset_ms"));
     worker->clock_offset_ms = integer_of(object, "clock_offset_ms");
     read_host(json_object_get(object, "host"), &worker->host);

@@ -72,9 +72,10 @@ static json_t *render_way(const lh_document_way *way) {
 }
 
 static json_t *render_worker(const lh_document_worker *worker) {
-    return json_pack("{s:s, s:s, s:s, s:o, s:s, s:i}", "name", worker->name, "site", worker->site,
-                     "role", worker->role, "reason", text_or_null(worker->reason), "isa",
-                     worker->isa, "threads", (int)worker->threads);
+    return json_pack("{s:s, s:s, s:s, s:o, s:s, s:i, s:b}", "name", worker->name, "site",
+                     worker->site, "role", worker->role, "reason", text_or_null(worker->reason),
+                     "isa", worker->isa, "threads", (int)worker->threads, "suspended",
+                     (int)worker->is_suspended);
 }
 
 lh_status lh_status_json_render(const lh_fleet_document *d, double tokens_per_s,

@@ -339,13 +339,13 @@ static void put_chain(lh_text_page *p, const lh_fleet_document *document,
     put_better(p, chain);
 }
 
-/* ---- Those without a stage ---- */
+/* ---- Those without a stage, and one that has one for want of another ---- */
 
 static void put_others(lh_text_page *p, const lh_fleet_document *document, const name_columns *c) {
     bool is_first = true;
     for (size_t i = 0; i < document->worker_count; i++) {
         const lh_document_worker *worker = &document->workers[i];
-        if (strcmp(worker->role, "stage") == 0)
+        if (strcmp(worker->role, "stage") == 0 && !worker->is_suspended)
             continue;
         if (is_first)
             lh_text_page_break(p);
@@ -356,8 +356,11 @@ static void put_others(lh_text_page *p, const lh_fleet_document *document, const
         lh_text_page_put_cell(p, c->name - 1, worker->name);
         lh_text_page_put(p, " ");
         put_coloured(p, YELLOW, LAYERS_COLUMNS, worker->role);
-        lh_text_page_put_words(p, MARK_COLUMNS + c->site + c->name + LAYERS_COLUMNS,
-                               worker->reason);
+        unsigned indent = MARK_COLUMNS + c->site + c->name + LAYERS_COLUMNS;
+        if (worker->is_needed)
+            lh_text_page_put_words(p, indent,
+                                   "its results were refused, and nothing serves without it:");
+        lh_text_page_put_words(p, indent, worker->is_needed ? worker->misconduct : worker->reason);
         lh_text_page_break(p);
     }
 }

@@ -27,6 +27,8 @@ struct lh_chain_controller {
     uint32_t width;
     lh_hop_profile first_hop;
     lh_cost_chain costs;
+    lh_claims *claims; /* NULL: all are believed */
+    lh_claim_review review;
     bool wants_abandon, wants_connect, wants_try, has_stand_in;
     /* Of the last CONNECT; "": none yet. */
     char first[LH_WORKER_NAME_BYTES], relay[LH_WORKER_NAME_BYTES], address[LH_ADDRESS_BYTES];
@@ -46,6 +48,7 @@ lh_status lh_chain_controller_create(const lh_fleet_options *fleet_options,
     c->links = fleet_options->links;
     c->site = fleet_options->origin.site;
     c->model = fleet_options->model;
+    c->claims = fleet_options->claims;
     lh_status status = lh_fleet_create(fleet_options, now_us, &c->fleet, error);
     if (status == LH_OK)
         status = lh_scheduler_create(scheduler_options, sink, &c->scheduler, error);
@@ -182,11 +185,23 @@ static void update_costs(lh_chain_controller *controller) {
     lh_scheduler_set_costs(controller->scheduler, &controller->costs);
 }
 
+/* Of the scheduler's, with whose fault it is where that is known. */
+static void report_fault(lh_chain_controller *controller, const char *fault, int64_t now_us) {
+    static const lh_worker_fault faults[] = {[LH_RESULTS_BAD] = LH_WORKER_FAULT_BAD_RESULT,
+                                             [LH_RESULTS_MISSING] = LH_WORKER_FAULT_NO_RESULT};
+    lh_result_fault results = lh_scheduler_result_fault(controller->scheduler);
+    if (results == LH_RESULTS_FINE)
+        lh_fleet_fault(controller->fleet, controller->up_epoch, now_us, fault);
+    else
+        lh_fleet_blame_last(controller->fleet, controller->up_epoch, faults[results], now_us,
+                            fault);
+}
+
 /* After everything that the fleet or the scheduler was told. */
 static void settle(lh_chain_controller *controller, int64_t now_us) {
     const char *fault = lh_scheduler_fault(controller->scheduler);
     if (fault) {
-        lh_fleet_fault(controller->fleet, controller->up_epoch, now_us, fault);
+        report_fault(controller, fault, now_us);
         lh_fleet_tick(controller->fleet, now_us);
     }
     follow_first_worker(controller, now_us);
@@ -208,6 +223,7 @@ static void note_load(lh_chain_controller *controller) {
     const lh_kv_ledger *ledger = lh_scheduler_ledger(controller->scheduler);
     const lh_fleet_load load = {
         .sequences = controller->has_stand_in ? 0 : figures.running + figures.waiting,
+        .has_stand_in = controller->has_stand_in,
         .positions = ledger->blocks_live * ledger->block_positions,
         .mix = *lh_scheduler_mix(controller->scheduler)};
     lh_fleet_note_load(controller->fleet, &load);
@@ -268,13 +284,31 @@ bool lh_chain_controller_takes_results_of(const lh_chain_controller *controller,
            lh_tls_identity_is_worker(peer, chain->stages[chain->stage_count - 1].name);
 }
 
+/* By the gateway's own clock. */
+static void review_claims(lh_chain_controller *controller, int64_t now_us) {
+    double times = lh_scheduler_take_lone_step(controller->scheduler);
+    const lh_claim_view view = {.chain = lh_fleet_chain(controller->fleet),
+                                .registry = lh_fleet_registry(controller->fleet),
+                                .model = controller->model,
+                                .costs = &controller->costs};
+    if (controller->claims && times > 0)
+        lh_claims_note_step(controller->claims, &controller->review, &view, times, now_us);
+}
+
 lh_status lh_chain_controller_results(lh_chain_controller *controller, uint32_t epoch,
                                       uint64_t step, const lh_step_result *results, uint32_t count,
                                       int64_t now_us, lh_error *error) {
     lh_status status =
         lh_scheduler_results(controller->scheduler, epoch, step, results, count, now_us, error);
+    review_claims(controller, now_us);
     settle(controller, now_us);
     return status;
+}
+
+void lh_chain_controller_refuse_results(lh_chain_controller *controller, uint32_t epoch,
+                                        uint64_t step, const char *message, int64_t now_us) {
+    lh_scheduler_refuse_results(controller->scheduler, epoch, step, message);
+    settle(controller, now_us);
 }
 
 void lh_chain_controller_step_done(lh_chain_controller *controller, uint32_t epoch, uint64_t step,

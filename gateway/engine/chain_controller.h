@@ -71,6 +71,9 @@ bool lh_chain_controller_takes_results_of(const lh_chain_controller *controller,
 lh_status lh_chain_controller_results(lh_chain_controller *controller, uint32_t epoch,
                                       uint64_t step, const lh_step_result *results, uint32_t count,
                                       int64_t now_us, lh_error *error);
+/* As lh_scheduler_refuse_results. */
+void lh_chain_controller_refuse_results(lh_chain_controller *controller, uint32_t epoch,
+                                        uint64_t step, const char *message, int64_t now_us);
 void lh_chain_controller_step_done(lh_chain_controller *controller, uint32_t epoch, uint64_t step,
                                    lh_status status, const char *message, int64_t now_us);
 /* As lh_fleet_forget. */

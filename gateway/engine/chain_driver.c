@@ -193,12 +193,24 @@ void lh_chain_driver_act(lh_chain_driver *driver, const lh_action *action) {
     }
 }
 
+static bool takes_results_of(const lh_chain_driver *driver, const lh_tls_identity *peer) {
+    return !driver->options.tls ||
+           lh_chain_controller_takes_results_of(driver->options.controller, peer);
+}
+
+void lh_chain_driver_refuse_results(lh_chain_driver *driver, const lh_tls_identity *peer,
+                                    uint32_t epoch, uint64_t step, const char *message) {
+    if (takes_results_of(driver, peer))
+        lh_chain_controller_refuse_results(driver->options.controller, epoch, step, message,
+                                           lh_clock_us());
+}
+
 lh_status lh_chain_driver_results(lh_chain_driver *driver, const lh_tls_identity *peer,
                                   uint32_t epoch, uint64_t step, const lh_step_result *results,
                                   uint32_t count, lh_error *error) {
     lh_chain_controller *controller = driver->options.controller;
     int64_t now_us = lh_clock_us();
-    if (driver->options.tls && !lh_chain_controller_takes_results_of(controller, peer)) {
+    if (!takes_results_of(driver, peer)) {
         char text[LH_TLS_IDENTITY_TEXT_BYTES];
         lh_tls_identity_describe(peer, text);
         return lh_fail(error, LH_ERR_INVALID, "%s is not the chain's last worker", text);

@@ -38,6 +38,10 @@ void lh_chain_driver_act(lh_chain_driver *driver, const lh_action *action);
 lh_status lh_chain_driver_results(lh_chain_driver *driver, const lh_tls_identity *peer,
                                   uint32_t epoch, uint64_t step, const lh_step_result *results,
                                   uint32_t count, lh_error *error);
+/* As lh_chain_controller_refuse_results; nothing comes of it with TLS, where the peer is not the
+ * chain's last worker. */
+void lh_chain_driver_refuse_results(lh_chain_driver *driver, const lh_tls_identity *peer,
+                                    uint32_t epoch, uint64_t step, const char *message);
 /* What is measured of the first hop; not present where there is none. */
 lh_hop_profile lh_chain_driver_first_hop(const lh_chain_driver *driver);
 /* Tells the controller of it. */

@@ -181,6 +181,16 @@ static lh_status on_results(void *context, const char *chain_name, const lh_tls_
     return status;
 }
 
+static void on_unreadable(void *context, const char *chain_name, const lh_tls_identity *peer,
+                          uint32_t epoch, uint64_t step, const char *message) {
+    lh_engine *engine = context;
+    int index = lh_router_find(engine->router, chain_name);
+    if (index < 0)
+        return;
+    lh_chain_driver_refuse_results(engine->drivers[index], peer, epoch, step, message);
+    run_turn(engine);
+}
+
 /* It can say nothing any more: no chain is to rely on it. */
 static void on_revoked(void *context, const char *worker) {
     lh_engine *engine = context;
@@ -389,7 +399,7 @@ static lh_status create_driver(lh_engine *engine, uint32_t index, lh_error *erro
 static lh_status create_parts(lh_engine *engine, lh_error *error) {
     const lh_engine_options *o = &engine->options;
     const lh_scheduler_sink sink = {engine, on_event};
-    const lh_fleet_server_owner owner = {engine, on_report, on_results, on_revoked};
+    const lh_fleet_server_owner owner = {engine, on_report, on_results, on_unreadable, on_revoked};
     engine->places = o->replicas * o->scheduler.sequences_max + o->scheduler.queue_max;
     lh_status status = lh_router_create(o->replicas, &o->fleet, &o->scheduler, &sink, lh_clock_us(),
                                         &engine->router, error);

@@ -18,6 +18,7 @@ typedef struct chain_view {
     const char *name;
     const lh_chain *chain;
     const lh_registry *registry;
+    const lh_misconduct *misconduct;
     const lh_scheduler *scheduler;
     const lh_kv_ledger *ledger;
     lh_scheduler_figures figures;
@@ -32,6 +33,7 @@ static chain_view view_chain(const lh_router *router, const lh_fleet_view *view,
     return (chain_view){.name = lh_router_name(router, index),
                         .chain = lh_fleet_chain(fleet),
                         .registry = lh_fleet_registry(fleet),
+                        .misconduct = lh_router_misconduct(router),
                         .scheduler = scheduler,
                         .ledger = lh_scheduler_ledger(scheduler),
                         .figures = lh_scheduler_current_figures(scheduler),
@@ -336,6 +338,7 @@ static void render_hops(const chain_view *views, uint32_t count, lh_exposition *
 
 typedef struct worker_view {
     const lh_worker *worker;
+    const lh_misconduct_record *misconduct; /* NULL: none */
     int64_t now_us;
 } worker_view;
 
@@ -357,6 +360,10 @@ static double slowdown(const worker_view *v) {
 
 static double is_failed(const worker_view *v) {
     return v->worker->report.assignment.state == LH_WORKER_FAILED;
+}
+
+static double is_suspended(const worker_view *v) {
+    return lh_misconduct_standing(v->misconduct, v->now_us) == LH_STANDING_SUSPENDED;
 }
 
 static double pages_total(const worker_view *v) {
@@ -412,6 +419,9 @@ static const struct worker_family {
      "Above 1: the worker plays a slower machine, for a measurement."},
     {"longhaul_worker_stage_failed", LH_METRIC_GAUGE, is_failed,
      "1: the worker cannot load its stage."},
+    {"longhaul_worker_suspended", LH_METRIC_GAUGE, is_suspended,
+     "1: the worker's results were refused, and chains are planned without it where that is "
+     "possible."},
     {"longhaul_worker_kv_pages", LH_METRIC_GAUGE, pages_total, "Pages of the worker's KV cache."},
     {"longhaul_worker_kv_free_pages", LH_METRIC_GAUGE, pages_free, "Of those, the free ones."},
     {"longhaul_worker_active_steps", LH_METRIC_GAUGE, steps_active, "Steps at the worker now."},
@@ -429,11 +439,19 @@ static const struct worker_family {
 
 typedef void worker_visitor(const worker_view *view, const void *context, lh_exposition *e);
 
+static void visit_worker(const chain_view *chain, const lh_worker *worker, int64_t now_us,
+                         worker_visitor *visit, const void *context, lh_exposition *e) {
+    const worker_view view = {worker, lh_misconduct_find(chain->misconduct, worker->report.name),
+                              now_us};
+    visit(&view, context, e);
+}
+
 static void visit_workers(const chain_view *views, uint32_t count, int64_t now_us,
                           worker_visitor *visit, const void *context, lh_exposition *e) {
     for (uint32_t i = 0; i < count; i++)
         for (uint32_t w = 0; w < lh_registry_count(views[i].registry); w++)
-            visit(&(worker_view){lh_registry_at(views[i].registry, w), now_us}, context, e);
+            visit_worker(&views[i], lh_registry_at(views[i].registry, w), now_us, visit, context,
+                         e);
 }
 
 static void render_worker_value(const worker_view *view, const void *context, lh_exposition *e) {
@@ -452,6 +470,15 @@ static void render_worker_info(const worker_view *view, const void *context, lh_
                          {"isa", r->isa},
                          {"state", lh_worker_stage_state_name(r->assignment.state)}),
         1);
+}
+
+static void render_faults(const worker_view *view, const void *context, lh_exposition *e) {
+    (void)context;
+    for (lh_worker_fault fault = 0; view->misconduct && fault < LH_WORKER_FAULT_KINDS; fault++)
+        lh_exposition_count(e,
+                            LH_METRIC_LABELS({"worker", view->worker->report.name},
+                                             {"kind", lh_worker_fault_name(fault)}),
+                            view->misconduct->faults[fault]);
 }
 
 static void render_certificate(const worker_view *view, const void *context, lh_exposition *e) {
@@ -478,6 +505,9 @@ static void render_workers(const chain_view *views, uint32_t count, const lh_fle
                              worker_families[f].help);
         visit_workers(views, count, now_us, render_worker_value, &worker_families[f], e);
     }
+    lh_exposition_family(e, "longhaul_worker_faults_total", LH_METRIC_COUNTER,
+                         "Results of the worker that were refused, and that did not come.");
+    visit_workers(views, count, now_us, render_faults, NULL, e);
     if (!view->members)
         return;
     lh_exposition_family(e, "longhaul_worker_certificate_expiry_timestamp_seconds", LH_METRIC_GAUGE,

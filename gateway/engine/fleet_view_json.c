@@ -65,8 +65,37 @@ static json_t *render_reaches(const lh_worker_report *report) {
     return reaches;
 }
 
+/* What it has done; null where it has done nothing. */
+static json_t *render_misconduct(const lh_misconduct *misconduct, const lh_worker *worker,
+                                 int64_t now_us) {
+    const lh_misconduct_record *record = lh_misconduct_find(misconduct, worker->report.name);
+    if (!record)
+        return json_null();
+    lh_worker_standing standing = lh_misconduct_standing(record, now_us);
+    bool is_needed = standing == LH_STANDING_SUSPENDED && worker->suspended_until_us <= now_us;
+    json_t *faults = json_object();
+    for (lh_worker_fault fault = 0; fault < LH_WORKER_FAULT_KINDS; fault++)
+        json_object_set_new(faults, lh_worker_fault_name(fault),
+                            json_integer((json_int_t)record->faults[fault]));
+    return json_pack("{s:s, s:b, s:o, s:o, s:s}", "standing", lh_worker_standing_name(standing),
+                     "is_needed", (int)is_needed, "suspended_ms",
+                     standing == LH_STANDING_SUSPENDED
+                         ? json_integer((record->until_us - now_us) / 1000)
+                         : json_null(),
+                     "faults", faults, "reason", record->reason);
+}
+
+/* How many times as slow as it says a worker is held to be; null where it is believed. */
+static json_t *render_overclaims(const lh_claim *claim) {
+    if (!claim)
+        return json_null();
+    return json_pack("{s:f, s:f, s:f}", "steps", claim->steps, "machine_token", claim->token,
+                     "machine_prompt", claim->prompt);
+}
+
 static json_t *render_worker(lh_role_inquiry *roles, const lh_worker *worker,
-                             const lh_member_list *members, int64_t now_us) {
+                             const lh_router *router, const lh_member_list *members,
+                             int64_t now_us) {
     const lh_worker_report *r = &worker->report;
     char reason[LH_ERROR_MESSAGE_BYTES];
     lh_worker_role role = lh_worker_role_of(roles, worker, reason);
@@ -100,7 +129,7 @@ static json_t *render_worker(lh_role_inquiry *roles, const lh_worker *worker,
                               (json_int_t)r->steps.done, "failed", (json_int_t)r->steps.failed);
     return json_pack(
         "{s:s, s:s, s:s, s:o, s:s, s:s, s:i, s:f, s:o, s:o, s:I, s:I, s:I, s:I, s:b, "
-        "s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:o}",
+        "s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:o, s:o, s:o}",
         "name", r->name, "site", r->site, "role", lh_worker_role_name(role), "reason",
         text_or_null(reason), "version", r->version, "isa", r->isa, "threads", (int)r->threads,
         "slowdown", r->slowdown, "speed", lh_machine_speed_render(&r->speed), "addresses",
@@ -113,7 +142,9 @@ static json_t *render_worker(lh_role_inquiry *roles, const lh_worker *worker,
         lh_host_facts_know(&r->host, LH_HOST_CLOCK_MS) ? json_integer(r->clock_offset_ms)
                                                        : json_null(),
         "host", lh_host_facts_render(&r->host), "behind_relay", (int)r->is_behind_relay, "reaches",
-        render_reaches(r));
+        render_reaches(r), "misconduct",
+        render_misconduct(lh_router_misconduct(router), worker, now_us), "overclaims",
+        render_overclaims(lh_claims_find(lh_router_claims(router), r->name)));
 }
 
 /* Who computes a stage together with its worker. */
@@ -339,8 +370,8 @@ char *lh_fleet_view_render(const lh_router *router, const lh_fleet_model *model,
         const lh_registry *registry = lh_fleet_registry(fleet);
         lh_role_inquiry roles = lh_fleet_ask_roles(fleet, now_us);
         for (uint32_t w = 0; w < lh_registry_count(registry); w++)
-            json_array_append_new(
-                workers, render_worker(&roles, lh_registry_at(registry, w), view->members, now_us));
+            json_array_append_new(workers, render_worker(&roles, lh_registry_at(registry, w),
+                                                         router, view->members, now_us));
         if (lh_fleet_chain(fleet)->state != LH_CHAIN_NONE)
             json_array_append_new(chains,
                                   render_chain(controller, &view->first_hops[i], own, now_us));

@@ -29,6 +29,9 @@ struct lh_router {
     lh_link_matrix *links;
     lh_link_survey survey;
     lh_relays *relays;
+    /* A worker keeps its standing in whichever chain it is. */
+    lh_misconduct misconduct;
+    lh_claims claims;
     lh_chain_controller *controllers[LH_REPLICAS_MAX];
     char names[LH_REPLICAS_MAX][LH_WORKER_NAME_BYTES];
 };
@@ -47,6 +50,8 @@ static lh_status create_controller(lh_router *r, uint32_t index,
     fleet.chain_name = r->names[index];
     fleet.links = r->links;
     fleet.origin.relays = r->relays;
+    fleet.misconduct = &r->misconduct;
+    fleet.claims = &r->claims;
     fleet.epoch_stride = r->count;
     fleet.epoch_offset = index;
     scheduler.chain_name = r->names[index];
@@ -112,6 +117,14 @@ lh_chain_controller *lh_router_controller(const lh_router *router, uint32_t inde
 
 const lh_link_matrix *lh_router_links(const lh_router *router) {
     return router->links;
+}
+
+const lh_misconduct *lh_router_misconduct(const lh_router *router) {
+    return &router->misconduct;
+}
+
+const lh_claims *lh_router_claims(const lh_router *router) {
+    return &router->claims;
 }
 
 const char *lh_router_name(const lh_router *router, uint32_t index) {
@@ -240,8 +253,9 @@ static void survey_links(lh_router *r, const lh_worker_report *report, int64_t n
         answer->survey = *task;
 }
 
-lh_status lh_router_put(lh_router *router, const lh_worker_report *report, int64_t now_us,
-                        lh_fleet_answer *answer, lh_error *error) {
+/* Of what the worker says, what is believed. */
+static lh_status put_believed(lh_router *router, const lh_worker_report *report, int64_t now_us,
+                              lh_fleet_answer *answer, lh_error *error) {
     lh_relays_note(router->relays, report, now_us);
     lh_status status = put_to_chain(router, report, now_us, answer, error);
     if (status != LH_OK)
@@ -249,6 +263,16 @@ lh_status lh_router_put(lh_router *router, const lh_worker_report *report, int64
     survey_links(router, report, now_us, answer);
     answer->relayed_count = lh_relays_list(router->relays, report, &answer->relayed);
     return LH_OK;
+}
+
+lh_status lh_router_put(lh_router *router, const lh_worker_report *report, int64_t now_us,
+                        lh_fleet_answer *answer, lh_error *error) {
+    const lh_claim *claim = lh_claims_find(&router->claims, report->name);
+    if (!claim)
+        return put_believed(router, report, now_us, answer, error);
+    lh_worker_report believed = *report;
+    lh_claim_correct(claim, &believed.speed);
+    return put_believed(router, &believed, now_us, answer, error);
 }
 
 void lh_router_forget(lh_router *router, const char *worker, int64_t now_us) {

@@ -31,6 +31,10 @@ uint32_t lh_router_count(const lh_router *router);
 lh_chain_controller *lh_router_controller(const lh_router *router, uint32_t index);
 /* What is known of the links between sites; lives as long as the router. */
 const lh_link_matrix *lh_router_links(const lh_router *router);
+/* What workers have done, in any chain; lives as long as the router. */
+const lh_misconduct *lh_router_misconduct(const lh_router *router);
+/* How far workers are believed, likewise. */
+const lh_claims *lh_router_claims(const lh_router *router);
 /* The chain's name, which lives as long as the router. index < count. */
 const char *lh_router_name(const lh_router *router, uint32_t index);
 /* The index of the chain of this name; -1: there is none. */
@@ -38,8 +42,8 @@ int lh_router_find(const lh_router *router, const char *chain_name);
 
 /* ---- What is told to all, or routed to one ---- */
 
-/* As lh_chain_controller_put, to the chain that the worker belongs to; a worker that belongs to
- * none yet is told that it may go. LH_ERR_LIMIT: there are too many workers. */
+/* As lh_chain_controller_put, of what is believed, to the chain that the worker belongs to; one
+ * that belongs to none yet is told that it may go. LH_ERR_LIMIT: there are too many workers. */
 lh_status lh_router_put(lh_router *router, const lh_worker_report *report, int64_t now_us,
                         lh_fleet_answer *answer, lh_error *error);
 /* The worker is out of the fleet, whatever it last said. */

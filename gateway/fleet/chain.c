@@ -327,6 +327,16 @@ bool lh_chain_has_leaver(const lh_chain *chain, const lh_registry *registry) {
     return false;
 }
 
+bool lh_chain_has_unready_leaver(const lh_chain *chain, const lh_registry *registry) {
+    const lh_worker *member;
+    for (uint32_t i = 0; i < chain->stage_count; i++)
+        for (uint32_t k = 0; lh_chain_member(chain, registry, i, k, &member); k++)
+            if (member && member->report.leaving &&
+                member->report.assignment.state != LH_WORKER_READY)
+                return true;
+    return false;
+}
+
 bool lh_chain_is_loading(const lh_chain *chain, const lh_registry *registry) {
     if (chain->state != LH_CHAIN_FORMING)
         return false;

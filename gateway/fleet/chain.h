@@ -140,6 +140,8 @@ int lh_chain_missing(const lh_chain *chain, const lh_registry *registry, bool *r
                      const char **who);
 /* Whether one of its workers, or of their teams, is to leave. */
 bool lh_chain_has_leaver(const lh_chain *chain, const lh_registry *registry);
+/* Whether one of those has not loaded what it was given. */
+bool lh_chain_has_unready_leaver(const lh_chain *chain, const lh_registry *registry);
 /* Whether a worker of a forming chain fetches or loads what it lacks for it. */
 bool lh_chain_is_loading(const lh_chain *chain, const lh_registry *registry);
 /* Whether all that a stage of several members lacks is that they meet: each has its part in memory,

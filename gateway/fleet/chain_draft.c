@@ -61,7 +61,8 @@ lh_status lh_draft_make(const lh_fleet_options *options, const lh_draft_view *vi
     lh_candidates teams = alone;
     if (alone.count == 0 && lh_registry_count(view->registry) > 0)
         return lh_fail(error, LH_ERR_UNAVAILABLE,
-                       "every worker is leaving, has failed to load its stage or is not reached");
+                       "every worker is leaving, has failed to load its stage, is suspended or is "
+                       "not reached");
     lh_status status = lh_teams_draw(options, view->planner, present, &teams, error);
     if (status == LH_OK)
         status = make_of(&d, &teams, chain, error);
@@ -69,6 +70,14 @@ lh_status lh_draft_make(const lh_fleet_options *options, const lh_draft_view *vi
      * and small keeps large ones from holding what they could. */
     return status == LH_ERR_LIMIT && teams.count < alone.count ? make_of(&d, &alone, chain, error)
                                                                : status;
+}
+
+bool lh_draft_is_possible(const lh_fleet_options *options, const lh_draft_view *view,
+                          const lh_chain *present, int64_t now_us) {
+    static const lh_link_avoidance nobody;
+    lh_chain draft = *present;
+    const lh_draft_view all = {view->registry, &nobody, view->planner};
+    return lh_draft_make(options, &all, present, 0, now_us, &draft, NULL) == LH_OK;
 }
 
 /* The workers of a chain, with their teams, out of all that are alone; in *plan what they have.

@@ -21,6 +21,9 @@ typedef struct lh_draft_view {
 lh_status lh_draft_make(const lh_fleet_options *options, const lh_draft_view *view,
                         const lh_chain *present, uint32_t epoch, int64_t now_us, lh_chain *chain,
                         lh_error *error);
+/* Whether lh_draft_make would make a chain, if need be with those that are passed over. */
+bool lh_draft_is_possible(const lh_fleet_options *options, const lh_draft_view *view,
+                          const lh_chain *present, int64_t now_us);
 /* The best split among these candidates, who are alone, into *plan, in indices of theirs, and how
  * many times as fast its slowest stage is as that of the present chain. They are the teams then
  * that the options ask for (teams.h), or still alone, where the model fits only so. 0: no split is

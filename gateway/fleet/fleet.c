@@ -9,8 +9,8 @@
 #include "gateway/fleet/failure_detector.h"
 #include "gateway/fleet/first_plan.h"
 #include "gateway/fleet/held_plan.h"
+#include "gateway/fleet/plan_failure.h"
 #include "gateway/fleet/relay_breaks.h"
-#include "gateway/fleet/shortage.h"
 #include "gateway/fleet/team_avoidance.h"
 
 #include <assert.h>
@@ -64,6 +64,7 @@ struct lh_fleet {
     char first_hop_error[LH_ERROR_MESSAGE_BYTES];
     lh_hop_trial_report first_trial; /* of the gateway's own hop to the next chain */
     uint32_t sequences;              /* that need the chain now */
+    bool has_stand_in;               /* another chain of the model serves */
     int64_t created_us;
     int64_t changed_us; /* when a worker last came or went */
     const char *hold;   /* why no chain may be planned yet; NULL: it may */
@@ -156,13 +157,6 @@ static void note_planned(lh_fleet *fleet, int64_t now_us) {
         tell_spare(fleet, &roles, lh_registry_at(fleet->registry, i), now_us);
 }
 
-/* Why no plan could be made. */
-static void explain(lh_fleet *fleet, const lh_error *error) {
-    const bool is_too_large = error->status == LH_ERR_LIMIT;
-    snprintf(fleet->shortfall, sizeof fleet->shortfall, "%s", is_too_large ? error->message : "");
-    lh_shortage_explain(error, fleet->registry, fleet->options.origin.relays, fleet->reason);
-}
-
 /* Plans with the workers that are there. False: the chain is as it was, and `reason` says why. */
 static bool plan(lh_fleet *fleet, int64_t now_us) {
     lh_error error;
@@ -170,7 +164,10 @@ static bool plan(lh_fleet *fleet, int64_t now_us) {
     if (lh_draft_make(&fleet->options, &view, &fleet->chain,
                       lh_epoch_counter_next(&fleet->epochs, now_us), now_us, &fleet->chain,
                       &error) != LH_OK) {
-        explain(fleet, &error);
+        lh_plan_failure_explain(&error, fleet->registry, fleet->options.origin.relays,
+                                fleet->reason);
+        snprintf(fleet->shortfall, sizeof fleet->shortfall, "%s",
+                 error.status == LH_ERR_LIMIT ? error.message : "");
         return false;
     }
     lh_handover_drop(&fleet->handover, "the chain was planned anew");
@@ -214,6 +211,14 @@ static void look_after_relays(lh_fleet *fleet, int64_t now_us) {
     }
 }
 
+/* Also with workers that are suspended, where nothing serves without them. False as above. */
+static bool plan_with_suspended(lh_fleet *fleet, int64_t now_us) {
+    if (fleet->has_stand_in || !lh_registry_pardon(fleet->registry, now_us))
+        return false;
+    lh_log(LH_LOG_WARN, "fleet", "suspended workers are used: there is no chain without them");
+    return plan(fleet, now_us);
+}
+
 /* A successor that is prepared, or what is left; a chain that cannot be planned is dropped. */
 static void replan(lh_fleet *fleet, int64_t now_us) {
     const lh_handover_view view = view_of(fleet);
@@ -228,7 +233,8 @@ static void replan(lh_fleet *fleet, int64_t now_us) {
     look_after_relays(fleet, now_us);
     lh_team_avoidance_mark(&fleet->teams, fleet->registry, now_us);
     if (plan(fleet, now_us) ||
-        (lh_registry_readmit(fleet->registry, now_us) && plan(fleet, now_us)))
+        (lh_registry_readmit(fleet->registry, now_us) && plan(fleet, now_us)) ||
+        plan_with_suspended(fleet, now_us))
         return;
     lh_log(LH_LOG_WARN, "fleet", "chain is down chain=%s reason=\"%s\"", fleet->chain.name,
            fleet->reason);
@@ -276,6 +282,37 @@ void lh_fleet_fault(lh_fleet *fleet, uint32_t epoch, int64_t now_us, const char 
     demand(fleet, CHANGE_RENEW);
 }
 
+/* Another set of workers needs no back-off. */
+static void suspend(lh_fleet *fleet, const char *worker, int64_t until_us, const char *reason,
+                    int64_t now_us) {
+    lh_registry_suspend(fleet->registry, worker, until_us);
+    const lh_draft_view view = {fleet->registry, &fleet->avoidance, &fleet->planner};
+    bool is_spared =
+        fleet->has_stand_in || lh_draft_is_possible(&fleet->options, &view, &fleet->chain, now_us);
+    lh_log(LH_LOG_ERROR, "fleet", "%s worker=%s for_s=%lld reason=\"%s\"",
+           is_spared ? "a worker is suspended"
+                     : "a worker's results are wrong, and nothing serves without it",
+           worker, (long long)((until_us - now_us) / 1000000), reason);
+    if (!is_spared) {
+        lh_registry_suspend(fleet->registry, worker, 0);
+        return;
+    }
+    fleet->form_not_before_us = now_us;
+    demand(fleet, CHANGE_REPLAN);
+}
+
+void lh_fleet_blame_last(lh_fleet *fleet, uint32_t epoch, lh_worker_fault fault, int64_t now_us,
+                         const char *reason) {
+    if (fleet->chain.state != LH_CHAIN_READY || epoch != fleet->chain.epoch)
+        return;
+    const char *worker = fleet->chain.stages[fleet->chain.stage_count - 1].name;
+    lh_fleet_fault(fleet, epoch, now_us, reason);
+    int64_t until_us =
+        lh_misconduct_note_fault(fleet->options.misconduct, worker, fault, reason, now_us);
+    if (until_us > 0)
+        suspend(fleet, worker, until_us, reason, now_us);
+}
+
 void lh_fleet_first_hop(lh_fleet *fleet, bool connected, bool refused, int64_t now_us,
                         const char *reason) {
     fleet->first_hop = connected;
@@ -294,11 +331,15 @@ void lh_fleet_first_trial(lh_fleet *fleet, const lh_hop_trial_report *trial) {
 }
 
 void lh_fleet_moved(lh_fleet *fleet, int64_t now_us) {
+    const lh_chain *chain = &fleet->chain;
     const lh_worker *worker;
-    for (uint32_t i = 0; i < fleet->chain.stage_count; i++)
-        for (uint32_t k = 0; lh_chain_member(&fleet->chain, fleet->registry, i, k, &worker); k++)
+    for (uint32_t i = 0; i < chain->stage_count; i++)
+        for (uint32_t k = 0; lh_chain_member(chain, fleet->registry, i, k, &worker); k++)
             if (worker)
                 lh_registry_vouch(fleet->registry, worker->report.name, now_us);
+    if (chain->stage_count > 0)
+        lh_misconduct_note_step(fleet->options.misconduct,
+                                chain->stages[chain->stage_count - 1].name, now_us);
 }
 
 void lh_fleet_stalled(lh_fleet *fleet, int64_t progress_us, int64_t now_us) {
@@ -318,6 +359,7 @@ void lh_fleet_forget(lh_fleet *fleet, const char *worker, int64_t now_us) {
 
 void lh_fleet_note_load(lh_fleet *fleet, const lh_fleet_load *load) {
     fleet->sequences = load->sequences;
+    fleet->has_stand_in = load->has_stand_in;
     fleet->planner.positions = load->positions;
     fleet->planner.mix = load->mix;
 }
@@ -382,13 +424,11 @@ static int64_t exclusion_end_us(bool is_final, int64_t now_us) {
 }
 
 /* Leaves a worker out for a while, or for good. False: it is not, since no plan is possible without
- * it, not even with those that are passed over. */
+ * it. */
 static bool exclude(lh_fleet *fleet, const char *worker, bool is_final, int64_t now_us) {
-    static const lh_link_avoidance nobody;
-    lh_chain draft = fleet->chain;
     lh_registry_exclude(fleet->registry, worker, exclusion_end_us(is_final, now_us));
-    const lh_draft_view view = {fleet->registry, &nobody, &fleet->planner};
-    if (lh_draft_make(&fleet->options, &view, &fleet->chain, 0, now_us, &draft, NULL) == LH_OK)
+    const lh_draft_view view = {fleet->registry, &fleet->avoidance, &fleet->planner};
+    if (lh_draft_is_possible(&fleet->options, &view, &fleet->chain, now_us))
         return true;
     lh_registry_exclude(fleet->registry, worker, 0);
     return false;
@@ -430,13 +470,7 @@ static void check_leavers(lh_fleet *fleet, int64_t now_us) {
     if (fleet->chain.state == LH_CHAIN_READY || fleet->pending != CHANGE_NOTHING ||
         now_us < fleet->form_not_before_us)
         return;
-    const lh_worker *member;
-    bool leaves = false;
-    for (uint32_t i = 0; i < fleet->chain.stage_count; i++)
-        for (uint32_t k = 0; lh_chain_member(&fleet->chain, fleet->registry, i, k, &member); k++)
-            leaves |= member && member->report.leaving &&
-                      member->report.assignment.state != LH_WORKER_READY;
-    if (leaves)
+    if (lh_chain_has_unready_leaver(&fleet->chain, fleet->registry))
         plan(fleet, now_us);
 }
 
@@ -449,7 +483,7 @@ static int64_t first_plan_due_us(const lh_fleet *fleet, int64_t now_us) {
     if (fleet->hold)
         return INT64_MAX;
     lh_candidates_find(fleet->registry, &fleet->avoidance, now_us, &candidates);
-    if (candidates.count == 0)
+    if (candidates.count == 0 && !lh_registry_has_suspended(fleet->registry, now_us))
         return INT64_MAX;
     /* They are a chain already, or sequences may be waiting: who comes later is used later. */
     if (fleet->has_served || lh_held_plan(candidates.workers, candidates.count,
@@ -475,7 +509,7 @@ static void start_chain(lh_fleet *fleet, int64_t now_us) {
     if (fleet->hold) {
         snprintf(fleet->reason, sizeof fleet->reason, "%s", fleet->hold);
     } else if (now_us >= first_plan_due_us(fleet, now_us)) {
-        if (!plan(fleet, now_us)) {
+        if (!plan(fleet, now_us) && !plan_with_suspended(fleet, now_us)) {
             fleet->form_not_before_us = now_us + FORM_INTERVAL_US;
             tell_shortage(fleet);
         }
@@ -692,6 +726,10 @@ static void note_change(lh_fleet *fleet, const lh_worker_report *report, lh_regi
     fleet->changed_us = now_us;
     lh_passed_list_forget(&fleet->avoidance.passed, report->name); /* it is not what it was */
     lh_passed_list_forget(&fleet->teams.passed, report->name);
+    if (change == LH_REGISTRY_JOINED)
+        lh_registry_suspend(
+            fleet->registry, report->name,
+            lh_misconduct_suspended_until_us(fleet->options.misconduct, report->name, now_us));
     /* What could not be planned without it perhaps can now. */
     if (fleet->chain.state == LH_CHAIN_NONE)
         fleet->form_not_before_us = now_us;
@@ -778,14 +816,7 @@ const char *lh_fleet_first_hop_error(const lh_fleet *fleet) {
 }
 
 const char *lh_fleet_refusal(const lh_fleet *fleet) {
-    if (fleet->chain.state == LH_CHAIN_READY)
-        return "";
-    for (uint32_t i = 0; i < lh_registry_count(fleet->registry); i++) {
-        const lh_worker_report *report = &lh_registry_at(fleet->registry, i)->report;
-        if (report->assignment.state == LH_WORKER_FAILED && report->assignment.is_final)
-            return report->assignment.error;
-    }
-    return "";
+    return fleet->chain.state == LH_CHAIN_READY ? "" : lh_registry_refusal(fleet->registry);
 }
 
 const char *lh_fleet_shortfall(const lh_fleet *fleet) {

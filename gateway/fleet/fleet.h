@@ -26,6 +26,8 @@
  * - the gateway restarts: workers keep reporting, and keep their stages until there is a plan,
  *   which is the one that they have loaded where that is nearly as good as another (held_plan.h);
  *   epochs do not repeat (epoch_counter.h).
+ * - the last worker's results cannot be: it is suspended when that happens again (misconduct.h),
+ *   and what is left is planned; where nothing could serve without it, it is used all the same.
  * - the chain keeps failing with the same workers: it is formed again once a second at most.
  *
  * Thread: one at a time. */
@@ -56,7 +58,13 @@ void lh_fleet_first_trial(lh_fleet *fleet, const lh_hop_trial_report *trial);
 /* The chain does not work (a step failed or timed out). Ignored when `epoch` is not the current
  * one, or the chain is not ready. */
 void lh_fleet_fault(lh_fleet *fleet, uint32_t epoch, int64_t now_us, const char *reason);
-/* A step has come around the ring: all workers of the chain live. */
+/* The same, and its last worker is to blame, whose results are at fault. Where it is suspended for
+ * that, and a plan is possible without it or another chain of the model serves, the chain is
+ * planned without it. */
+void lh_fleet_blame_last(lh_fleet *fleet, uint32_t epoch, lh_worker_fault fault, int64_t now_us,
+                         const char *reason);
+/* A step has come around the ring: all workers of the chain live, and the last one's results, where
+ * it had any to send, were fine. */
 void lh_fleet_moved(lh_fleet *fleet, int64_t now_us);
 /* Steps are under way and none has moved since progress_us: whoever has not reported for as long is
  * taken for gone, and the next tick acts. Call when it is time by lh_fleet_failure_due_us. */
@@ -68,6 +76,7 @@ void lh_fleet_hold(lh_fleet *fleet, const char *reason);
 typedef struct lh_fleet_load {
     uint32_t sequences; /* that need the chain now */
     uint64_t positions; /* that they have on it */
+    bool has_stand_in;  /* another chain of the model serves meanwhile */
     lh_request_mix mix; /* of those that have ended */
 } lh_fleet_load;
 

@@ -1,7 +1,9 @@
 /* What a fleet is created with, and what all its parts go by. */
 #pragma once
 
+#include "gateway/fleet/claims.h"
 #include "gateway/fleet/link_matrix.h"
+#include "gateway/fleet/misconduct.h"
 #include "gateway/fleet/wire_choice.h"
 #include "gateway/plan/aim.h"
 #include "gateway/plan/team_policy.h"
@@ -23,6 +25,11 @@ typedef struct lh_fleet_options {
     lh_chain_origin origin;
     /* of the links between sites, all replicas together; NULL: none is kept. Outlives the fleet */
     lh_link_matrix *links;
+    /* what workers have done, all replicas together; NULL: nobody is held responsible. Outlives the
+     * fleet */
+    lh_misconduct *misconduct;
+    /* how far workers are believed, likewise; NULL: all are */
+    lh_claims *claims;
     uint64_t survey_bytes; /* that may be sent in an hour to measure links that no chain uses */
     /* the first plan waits for this many workers; 0: for any, once they are stable */
     uint32_t workers_expected;

@@ -22,7 +22,9 @@ void lh_live_planner_reset(lh_live_planner *planner) {
 
 void lh_live_planner_note(lh_live_planner *planner, const lh_chain *chain, uint32_t stage,
                           const lh_registry *registry, int64_t now_us) {
-    lh_stage_speeds_note(&planner->speeds, planner->options->model, chain, stage, registry, now_us);
+    double times = lh_claims_times(planner->options->claims, chain->stages[stage].name);
+    lh_stage_speeds_note(&planner->speeds, planner->options->model, chain, stage, registry, times,
+                         now_us);
 }
 
 /* ---- A study ---- */

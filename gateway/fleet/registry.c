@@ -177,6 +177,26 @@ void lh_registry_exclude(lh_registry *registry, const char *name, int64_t until_
         registry->workers[index].excluded_until_us = until_us;
 }
 
+void lh_registry_suspend(lh_registry *registry, const char *name, int64_t until_us) {
+    int index = find(registry, name);
+    if (index >= 0)
+        registry->workers[index].suspended_until_us = until_us;
+}
+
+bool lh_registry_has_suspended(const lh_registry *registry, int64_t now_us) {
+    for (uint32_t i = 0; i < registry->count; i++)
+        if (registry->workers[i].suspended_until_us > now_us)
+            return true;
+    return false;
+}
+
+bool lh_registry_pardon(lh_registry *registry, int64_t now_us) {
+    bool was_any = lh_registry_has_suspended(registry, now_us);
+    for (uint32_t i = 0; i < registry->count; i++)
+        registry->workers[i].suspended_until_us = 0;
+    return was_any;
+}
+
 void lh_registry_cut_off(lh_registry *registry, const char *name, bool is_cut_off) {
     int index = find(registry, name);
     if (index >= 0)
@@ -199,6 +219,15 @@ bool lh_registry_readmit(lh_registry *registry, int64_t now_us) {
         registry->workers[i].excluded_until_us = 0;
     }
     return was_any;
+}
+
+const char *lh_registry_refusal(const lh_registry *registry) {
+    for (uint32_t i = 0; i < registry->count; i++) {
+        const lh_worker_report *report = &registry->workers[i].report;
+        if (report->assignment.state == LH_WORKER_FAILED && report->assignment.is_final)
+            return report->assignment.error;
+    }
+    return "";
 }
 
 uint32_t lh_registry_count(const lh_registry *registry) {
@@ -224,5 +253,6 @@ int64_t lh_registry_deadline_us(const lh_registry *registry) {
 }
 
 bool lh_worker_is_usable(const lh_worker *worker, int64_t now_us) {
-    return !worker->report.leaving && !worker->is_cut_off && worker->excluded_until_us <= now_us;
+    return !worker->report.leaving && !worker->is_cut_off && worker->excluded_until_us <= now_us &&
+           worker->suspended_until_us <= now_us;
 }

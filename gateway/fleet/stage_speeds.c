@@ -47,7 +47,7 @@ static void set_names(lh_stage_speed *speed, const lh_chain_stage *stage) {
 
 void lh_stage_speeds_note(lh_stage_speeds *speeds, const lh_model_profile *model,
                           const lh_chain *chain, uint32_t stage, const lh_registry *registry,
-                          int64_t now_us) {
+                          double times, int64_t now_us) {
     const lh_worker *worker = lh_chain_worker(chain, registry, stage);
     const lh_chain_stage *layers = &chain->stages[stage];
     if (!worker || worker->report.compute.point_count == 0 ||
@@ -57,19 +57,21 @@ void lh_stage_speeds_note(lh_stage_speeds *speeds, const lh_model_profile *model
     lh_stage_speed *speed = place_of(speeds, layers);
     bool had_head = speed->instance == worker->report.instance && is_of_stage(speed, layers) &&
                     compute->draw_us == 0;
-    *speed =
-        (lh_stage_speed){.instance = worker->report.instance,
-                         .draw_us = had_head ? speed->draw_us : compute->draw_us,
-                         .draw_more_us = had_head ? speed->draw_more_us : compute->draw_more_us,
-                         .noted_us = now_us,
-                         .start = worker->report.speed,
-                         .point_count = compute->point_count,
-                         .step_us = compute->step_us};
+    *speed = (lh_stage_speed){.instance = worker->report.instance,
+                              .draw_us = had_head ? speed->draw_us : times * compute->draw_us,
+                              .draw_more_us =
+                                  had_head ? speed->draw_more_us : times * compute->draw_more_us,
+                              .noted_us = now_us,
+                              .start = worker->report.speed,
+                              .point_count = compute->point_count,
+                              .step_us = compute->step_us};
     set_names(speed, layers);
     double mib = row_mib(model, layers);
     for (uint32_t i = 0; i < compute->point_count; i++)
-        speed->points[i] = (lh_compute_point){compute->points[i].rows, compute->points[i].us / mib};
-    speed->attention_us = compute->us_per_row_position / (layers->last_layer - layers->first_layer);
+        speed->points[i] =
+            (lh_compute_point){compute->points[i].rows, times * compute->points[i].us / mib};
+    speed->attention_us =
+        times * compute->us_per_row_position / (layers->last_layer - layers->first_layer);
 }
 
 /* ---- Machines that have had no stage ---- */

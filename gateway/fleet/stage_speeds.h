@@ -36,10 +36,11 @@ typedef struct lh_stage_speeds {
     lh_stage_speed speeds[LH_STAGE_SPEEDS_MAX];
 } lh_stage_speeds;
 
-/* Takes what the worker of this stage has measured of it; nothing while it has not. */
+/* Takes what the worker of this stage has measured of it, and is believed to need so many times as
+ * long as that; nothing while it has not. */
 void lh_stage_speeds_note(lh_stage_speeds *speeds, const lh_model_profile *model,
                           const lh_chain *chain, uint32_t stage, const lh_registry *registry,
-                          int64_t now_us);
+                          double times, int64_t now_us);
 /* The speed of the worker that sent this report, alone. False: neither it nor one like it has
  * measured anything alone. */
 bool lh_stage_speeds_find(const lh_stage_speeds *speeds, const lh_worker_report *report,

@@ -17,6 +17,15 @@ static int seconds_until(int64_t time_us, int64_t now_us) {
     return (int)((time_us - now_us + 999999) / 1000000);
 }
 
+static void explain_suspension(const lh_fleet_options *options, const lh_worker *worker,
+                               int64_t now_us, char *reason) {
+    const lh_misconduct_record *record =
+        lh_misconduct_find(options->misconduct, worker->report.name);
+    snprintf(reason, LH_ERROR_MESSAGE_BYTES,
+             "its results were refused: %.200s; it is tried again in %d s",
+             record ? record->reason : "", seconds_until(worker->suspended_until_us, now_us));
+}
+
 /* What keeps it out of every plan; false: nothing does. */
 static bool explain_bar(const lh_fleet_options *options, const lh_handover_view *view,
                         const lh_worker *worker, int64_t now_us, char *reason) {
@@ -27,6 +36,8 @@ static bool explain_bar(const lh_fleet_options *options, const lh_handover_view 
         snprintf(reason, LH_ERROR_MESSAGE_BYTES, "it leaves");
     else if (worker->is_cut_off)
         lh_relays_explain(options->origin.relays, report, reason);
+    else if (worker->suspended_until_us > now_us)
+        explain_suspension(options, worker, now_us, reason);
     else if (worker->excluded_until_us == INT64_MAX)
         snprintf(reason, LH_ERROR_MESSAGE_BYTES,
                  "it cannot compute the model: %.180s; it is planned with again when it has "

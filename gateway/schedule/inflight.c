@@ -35,6 +35,8 @@ struct lh_inflight {
     uint64_t next_step;
     /* under way by class, those without rows, and all whose answer is due */
     uint32_t under_way[2], empties, total;
+    /* since it left, no other one with rows has been under way; 0: there is none */
+    uint64_t lone_step;
     uint32_t end;                  /* steps[end] and those behind it are free */
     uint32_t overdue_faults;       /* since rows last came back; at most DOUBLINGS_MAX */
     lh_inflight_segment *segments; /* [steps_max][segments_max] */
@@ -139,12 +141,18 @@ static void count_down(uint32_t *counter) {
     --*counter;
 }
 
+static bool has_rows_under_way(const lh_inflight *inflight) {
+    return inflight->under_way[LH_STEP_DECODE] + inflight->under_way[LH_STEP_PREFILL] > 0;
+}
+
 void lh_inflight_launch(lh_inflight *inflight, lh_inflight_step *step, int64_t now_us) {
     const lh_cost_chain *costs = lh_overlap_planner_costs(inflight->options.planner);
     assert(step->step == 0 && !step->is_through);
     step->step = inflight->next_step++;
     inflight->end = lh_max_u32(inflight->end, (uint32_t)(step - inflight->steps) + 1);
     step->submitted_us = now_us;
+    if (step->rows > 0)
+        inflight->lone_step = has_rows_under_way(inflight) ? 0 : step->step;
     ++*counter_of(inflight, step);
     inflight->total++;
     step->alone_us = costs ? alone_us(costs, step) : 0;
@@ -195,6 +203,13 @@ void lh_inflight_step_note_result(lh_inflight_step *step, lh_inflight_segment *s
     segment->has_come = true;
     step->results_due--;
     lh_block_table_note_written(segment->block_table, segment->first_position + segment->rows);
+}
+
+double lh_inflight_times_as_long(const lh_inflight *inflight, const lh_inflight_step *step,
+                                 int64_t now_us) {
+    bool is_lone = step->step == inflight->lone_step && !step->is_through;
+    return is_lone && step->alone_us > 0 ? (double)(now_us - step->submitted_us) / step->alone_us
+                                         : 0;
 }
 
 void lh_inflight_pass(lh_inflight *inflight, lh_inflight_step *step) {
@@ -265,6 +280,7 @@ void lh_inflight_drop_all(lh_inflight *inflight) {
     assert(inflight->under_way[LH_STEP_DECODE] + inflight->under_way[LH_STEP_PREFILL] == 0);
     lh_mask_ledger_reset(inflight->options.masks);
     inflight->next_step = 1;
+    inflight->lone_step = 0;
 }
 
 /* ---- Sequences ---- */

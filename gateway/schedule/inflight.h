@@ -91,6 +91,10 @@ lh_inflight_step *lh_inflight_find(const lh_inflight *inflight, uint64_t step);
 lh_inflight_segment *lh_inflight_step_awaits(lh_inflight_step *step, const lh_step_result *result);
 /* The result of a segment that has one has come. */
 void lh_inflight_step_note_result(lh_inflight_step *step, lh_inflight_segment *segment);
+/* How many times as long as predicted the complete step has taken, until now; 0: that is not known,
+ * or it has not had the chain for itself. */
+double lh_inflight_times_as_long(const lh_inflight *inflight, const lh_inflight_step *step,
+                                 int64_t now_us);
 /* The complete step has come around the ring: its answer may still be on its way back, but it is no
  * longer under way. May be told more than once. */
 void lh_inflight_pass(lh_inflight *inflight, lh_inflight_step *step);

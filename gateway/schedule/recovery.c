@@ -80,6 +80,7 @@ static int64_t give_up_us(const lh_recovery *recovery, int64_t now_us) {
 void lh_recovery_chain_down(lh_recovery *recovery, int64_t now_us) {
     assert(recovery->is_up);
     recovery->is_up = recovery->has_fault = recovery->owes_resync = false;
+    recovery->result_fault = LH_RESULTS_FINE;
     recovery->down_since_us = now_us;
     recovery->gives_up_us = give_up_us(recovery, now_us);
     recovery->expected_us = INT64_MIN;
@@ -162,15 +163,30 @@ bool lh_recovery_take_resync(lh_recovery *recovery) {
 
 /* ---- Faults ---- */
 
-void lh_recovery_report_fault(lh_recovery *recovery, bool doubts_caches, const char *format, ...) {
+static void note_fault(lh_recovery *recovery, bool doubts_caches, lh_result_fault result_fault,
+                       const char *format, va_list args) {
     assert(recovery->is_up);
     if (recovery->has_fault)
         return;
     recovery->has_fault = true;
     recovery->doubts_caches = doubts_caches;
+    recovery->result_fault = result_fault;
+    vsnprintf(recovery->fault_reason, sizeof recovery->fault_reason, format, args);
+}
+
+void lh_recovery_report_fault(lh_recovery *recovery, bool doubts_caches, const char *format, ...) {
     va_list args;
     va_start(args, format);
-    vsnprintf(recovery->fault_reason, sizeof recovery->fault_reason, format, args);
+    note_fault(recovery, doubts_caches, LH_RESULTS_FINE, format, args);
+    va_end(args);
+}
+
+void lh_recovery_report_results(lh_recovery *recovery, lh_result_fault fault, const char *format,
+                                ...) {
+    va_list args;
+    assert(fault != LH_RESULTS_FINE);
+    va_start(args, format);
+    note_fault(recovery, true, fault, format, args);
     va_end(args);
 }
 

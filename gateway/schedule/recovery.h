@@ -3,6 +3,7 @@
 #pragma once
 
 #include "gateway/schedule/inflight.h"
+#include "gateway/schedule/result_fault.h"
 #include "gateway/schedule/running_set.h"
 #include "gateway/schedule/wait_queue.h"
 
@@ -24,6 +25,7 @@ typedef struct lh_recovery {
 
     bool has_fault;     /* only while it is up */
     bool doubts_caches; /* what the workers hold is not to be relied upon when the chain breaks */
+    lh_result_fault result_fault; /* FINE: the fault is another one */
     char fault_reason[LH_ERROR_MESSAGE_BYTES];
 
     /* the last step that went out of an empty chain, came back or brought a token */
@@ -57,6 +59,9 @@ const char *lh_recovery_gives_up_on(const lh_sequence *sequence, lh_status *stat
  * not to be relied upon then. The chain is up. */
 void lh_recovery_report_fault(lh_recovery *recovery, bool doubts_caches, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* The same: the results of a step are at fault. */
+void lh_recovery_report_results(lh_recovery *recovery, lh_result_fault fault, const char *format,
+                                ...) __attribute__((format(printf, 3, 4)));
 /* The same: the step was answered with an error, which may be due to what is in it. */
 void lh_recovery_report_answer(lh_recovery *recovery, const lh_inflight_step *step,
                                lh_status status, const char *message);

@@ -67,6 +67,7 @@ struct lh_scheduler {
     lh_scheduler_figures figures; /* what no part counts */
     lh_request_mix mix;
     lh_histogram queue_times;
+    double lone_step;  /* times as long as predicted; 0: none since it was last asked for */
     uint64_t *numbers; /* the last one given to a sequence */
     uint64_t own_numbers;
 
@@ -501,6 +502,10 @@ const char *lh_scheduler_fault(const lh_scheduler *s) {
     return s->recovery.has_fault ? s->recovery.fault_reason : NULL;
 }
 
+lh_result_fault lh_scheduler_result_fault(const lh_scheduler *s) {
+    return s->recovery.has_fault ? s->recovery.result_fault : LH_RESULTS_FINE;
+}
+
 /* ---- Steps ---- */
 
 /* Pages for those that stall, by what is cached or else by preemption, and some kept free for those
@@ -585,20 +590,20 @@ static void emit_scores(lh_scheduler *s, lh_sequence *sequence, const lh_step_re
                               .cached_tokens = sequence->kv.cached_tokens});
 }
 
-/* The last worker lost the mask: it gets it again with the replay. A worker that never has it is
- * not asked for ever. */
+/* The last worker lost the mask: it gets it again with the replay. One that has lost it once more
+ * at the same token is at fault. */
 static void draw_again(lh_scheduler *s, lh_inflight_segment *segment) {
     lh_sequence *sequence = segment->sequence;
-    lh_status status;
     lh_kept_mask_note_missing(segment->mask);
     if (!sequence)
         return;
+    if (lh_sequence_is_quarantined(sequence)) {
+        lh_recovery_report_results(&s->recovery, LH_RESULTS_BAD,
+                                   "the last worker has no mask that was sent to it twice");
+        return;
+    }
     lh_sequence_note_refusal(sequence);
-    const char *reason = lh_recovery_gives_up_on(sequence, &status);
-    if (reason)
-        fail(s, sequence, status, reason);
-    else
-        preempt(s, sequence);
+    preempt(s, sequence);
 }
 
 static void take_token(lh_scheduler *s, lh_sequence *sequence, const lh_step_result *result,
@@ -657,9 +662,9 @@ static lh_status take_result(lh_scheduler *s, lh_inflight_step *step, const lh_s
         return LH_OK;
     }
     if (!lh_result_is_plausible(segment, result, s->options.vocabulary, s->options.width)) {
-        lh_recovery_report_fault(&s->recovery, true,
-                                 "the last worker sent an impossible token for step %llu",
-                                 (unsigned long long)step->step);
+        lh_recovery_report_results(&s->recovery, LH_RESULTS_BAD,
+                                   "the last worker sent an impossible token for step %llu",
+                                   (unsigned long long)step->step);
         return lh_fail(error, LH_ERR_MALFORMED, "%s", lh_scheduler_fault(s));
     }
     lh_inflight_step_note_result(step, segment);
@@ -672,6 +677,18 @@ static lh_status take_result(lh_scheduler *s, lh_inflight_step *step, const lh_s
     else if (segment->sequence && segment->sample)
         take_token(s, segment->sequence, result, now_us);
     return LH_OK;
+}
+
+static void note_lone_step(lh_scheduler *s, const lh_inflight_step *step, int64_t now_us) {
+    double times = lh_inflight_times_as_long(s->inflight, step, now_us);
+    if (times > 0)
+        s->lone_step = times;
+}
+
+double lh_scheduler_take_lone_step(lh_scheduler *s) {
+    double times = s->lone_step;
+    s->lone_step = 0;
+    return times;
 }
 
 /* Chunks that sample nothing come around the ring, too, without a result: so their places are free
@@ -690,10 +707,22 @@ lh_status lh_scheduler_results(lh_scheduler *s, uint32_t epoch, uint64_t step,
             return LH_ERR_MALFORMED;
     follow_all(s, GUIDE_WORK_AT_ONCE);
     if (found && found->results_due == 0) {
+        note_lone_step(s, found, now_us);
         lh_inflight_pass(s->inflight, found);
         lh_recovery_note_progress(&s->recovery, now_us);
     }
     return LH_OK;
+}
+
+void lh_scheduler_refuse_results(lh_scheduler *s, uint32_t epoch, uint64_t step,
+                                 const char *message) {
+    if (!lh_recovery_is_working(&s->recovery) || (epoch != 0 && epoch != s->recovery.epoch))
+        return;
+    const lh_inflight_step *found = lh_inflight_find(s->inflight, step);
+    if (found && !found->is_answered)
+        lh_recovery_report_results(&s->recovery, LH_RESULTS_BAD,
+                                   "the last worker's results of step %llu cannot be read: %s",
+                                   (unsigned long long)step, message);
 }
 
 void lh_scheduler_step_done(lh_scheduler *s, uint32_t epoch, uint64_t step, lh_status status,
@@ -708,9 +737,9 @@ void lh_scheduler_step_done(lh_scheduler *s, uint32_t epoch, uint64_t step, lh_s
     } else if (status != LH_OK) {
         lh_recovery_report_answer(&s->recovery, found, status, message);
     } else if (found->results_due > 0) {
-        lh_recovery_report_fault(&s->recovery, true,
-                                 "step %llu was taken, but its tokens did not come",
-                                 (unsigned long long)step);
+        lh_recovery_report_results(&s->recovery, LH_RESULTS_MISSING,
+                                   "step %llu was taken, but its tokens did not come",
+                                   (unsigned long long)step);
     } else {
         lh_inflight_land(s->inflight, found);
         lh_recovery_note_progress(&s->recovery, now_us);

@@ -10,6 +10,7 @@
 #include "gateway/cost/overlap_plan.h"
 #include "gateway/cost/request_mix.h"
 #include "gateway/kv/ledger.h"
+#include "gateway/schedule/result_fault.h"
 #include "gateway/schedule/sequence.h"
 #include "gateway/trace/trace_step.h"
 
@@ -128,6 +129,10 @@ int64_t lh_scheduler_open_until_us(const lh_scheduler *scheduler);
 lh_status lh_scheduler_results(lh_scheduler *scheduler, uint32_t epoch, uint64_t step,
                                const lh_step_result *results, uint32_t count, int64_t now_us,
                                lh_error *error);
+/* What came as the results of the step cannot be read, which is a fault of the chain. epoch: 0
+ * where not even that could be read. Ignored where the step is not in flight. */
+void lh_scheduler_refuse_results(lh_scheduler *scheduler, uint32_t epoch, uint64_t step,
+                                 const char *message);
 /* The first hop's answer to a step: LH_OK when the whole chain has taken it. */
 void lh_scheduler_step_done(lh_scheduler *scheduler, uint32_t epoch, uint64_t step,
                             lh_status status, const char *message, int64_t now_us);
@@ -143,12 +148,17 @@ uint32_t lh_scheduler_traced_parts(const lh_scheduler *scheduler, uint64_t step,
                                    lh_trace_part *parts, uint32_t max);
 /* lh_inflight_step_believed_us of a step in flight. */
 uint32_t lh_scheduler_believed_us(const lh_scheduler *scheduler, uint64_t step, double *us);
+/* How many times as long as predicted the last step took that had the chain for itself; 0: none has
+ * come around since this was last asked. */
+double lh_scheduler_take_lone_step(lh_scheduler *scheduler);
 /* The next step whose request is to be reset, because all its sequences were cancelled. Its
  * step_done must still come. */
 bool lh_scheduler_next_cancel(lh_scheduler *scheduler, uint64_t *step);
 /* Why the chain is to be formed again; NULL: it works. No step is formed from then on until
  * lh_scheduler_chain_down. */
 const char *lh_scheduler_fault(const lh_scheduler *scheduler);
+/* What is wrong with the last worker's results, where that is the fault. */
+lh_result_fault lh_scheduler_result_fault(const lh_scheduler *scheduler);
 /* Timeouts. Call at lh_scheduler_deadline_us. */
 void lh_scheduler_tick(lh_scheduler *scheduler, int64_t now_us);
 int64_t lh_scheduler_deadline_us(const lh_scheduler *scheduler); /* INT64_MAX: none */

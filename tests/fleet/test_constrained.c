@@ -206,6 +206,24 @@ static void the_same_when_the_chain_is_handed_over(void **state) {
     }
 }
 
+/* It is brought again, once; then the worker is at fault, and after the second time left out. */
+static void the_same_where_a_worker_says_that_it_lacks_masks(void **state) {
+    (void)state;
+    static answers whole, moved;
+    answer_of(1, &whole);
+    for (uint32_t every = 1; every <= 3; every++) {
+        simulation *sim = create_fleet(2, 1);
+        const lh_fleet *fleet = lh_chain_controller_fleet(simulation_controller(sim));
+        toy_worker_set_forging(simulation_worker(sim, 2), every);
+        submit_all(sim);
+        collect(sim, &moved);
+        assert_memory_equal(&moved, &whole, sizeof whole);
+        if (every == 1)
+            assert_int_equal(lh_chain_find(lh_fleet_chain(fleet), "b"), -1);
+        simulation_destroy(sim);
+    }
+}
+
 static void cancelled_streams_leave_nothing(void **state) {
     (void)state;
     static answers whole;
@@ -251,6 +269,7 @@ int main(void) {
         cmocka_unit_test(the_same_with_too_few_pages),
         cmocka_unit_test(the_same_with_cached_prompts),
         cmocka_unit_test(the_same_when_the_chain_is_handed_over),
+        cmocka_unit_test(the_same_where_a_worker_says_that_it_lacks_masks),
         cmocka_unit_test(cancelled_streams_leave_nothing),
         cmocka_unit_test(masks_travel_once_and_names_do_not_cross_the_ring),
     };

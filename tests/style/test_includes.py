@@ -10,7 +10,7 @@ import sys
 import tempfile
 
 ROOMS = ("common", "gateway", "kernels", "link", "worker")
-LINES_MAX = 800
+LINES_MAX = 1000
 
 BASE = ("common/base",)
 GROUND = BASE + ("common/gguf", "common/json", "common/protocol")
@@ -279,7 +279,7 @@ UNSOUND = [
     ("common/base/crc.c", "  #  include <nmmintrin.h>\n", "behind the wall"),
     ("worker/compute/stage/stage.c", "#include <uv.h>\n", "behind the wall"),
     ("common/base/naked.h", "-", "no #pragma once"),
-    ("common/base/long.c", "\n" * 801, "lines: over 800"),
+    ("common/base/long.c", "\n" * 1001, "lines: over 1000"),
     ("gateway/text/string_util.c", "", "says nothing"),
     ("worker/worker.h", "", "says nothing"),
     ("worker/later.c", "/* TODO: think */\n", "says TODO"),

@@ -69,6 +69,10 @@ class Fleet:
             self.folder,
         )
 
+    def gateway_port_for(self, number):
+        """Where this worker reaches the gateway."""
+        return self.fleet_port
+
     def cache_folder(self, number):
         return os.path.join(self.folder, f"cache-{number + 1}")
 
@@ -77,7 +81,7 @@ class Fleet:
         worker = Program(
             name,
             [*self.worker_programs.get(number, [self.worker_program]), "--name", name, "--site", f"site-{number + 1}", "--gateway",
-             f"http://127.0.0.1:{self.fleet_port}", "--listen", "127.0.0.1:0", "--threads", str(self.threads),
+             f"http://127.0.0.1:{self.gateway_port_for(number)}", "--listen", "127.0.0.1:0", "--threads", str(self.threads),
              "--cache-dir", self.cache_folder(number), *self.worker_flags],
             self.folder,
         )

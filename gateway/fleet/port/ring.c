@@ -23,6 +23,7 @@ typedef struct ring_request {
     uint64_t step;
     uint32_t epoch;
     bool is_answered;
+    lh_status verdict; /* the owner's, on the results; LH_OK: it has seen none yet */
 } ring_request;
 
 static void answer(lh_h2_stream *stream, lh_status status, const char *message) {
@@ -53,8 +54,18 @@ static lh_status on_manifest(void *context, const lh_step_manifest *manifest, lh
 static lh_status on_results(void *context, const lh_step_result *results, uint32_t count,
                             lh_error *error) {
     ring_request *request = context;
-    return request->owner->on_results(request->owner->context, request->chain, &request->peer,
-                                      request->epoch, request->step, results, count, error);
+    request->verdict =
+        request->owner->on_results(request->owner->context, request->chain, &request->peer,
+                                   request->epoch, request->step, results, count, error);
+    return request->verdict;
+}
+
+/* By the owner's verdict, for want of memory, or since the sender has sent what cannot be read. */
+static void read_failed(ring_request *request, lh_status status, const lh_error *error) {
+    if (status != LH_ERR_NO_MEMORY && request->verdict == LH_OK)
+        request->owner->on_unreadable(request->owner->context, request->chain, &request->peer,
+                                      request->epoch, request->step, error->message);
+    conclude(request, status, error);
 }
 
 static void on_body(lh_h2_stream *stream, void *context, const uint8_t *bytes, size_t length) {
@@ -65,20 +76,29 @@ static void on_body(lh_h2_stream *stream, void *context, const uint8_t *bytes, s
     if (request->is_answered)
         return;
     lh_status status = lh_step_reader_feed(request->reader, bytes, length, &error);
+    if (status != LH_OK) {
+        read_failed(request, status, &error);
+        return;
+    }
     request->place.held_bytes = lh_step_reader_unfinished_bytes(request->reader);
-    if (status == LH_OK && request->place.held_bytes > LARGE_BYTES &&
-        lh_stream_place_peer_bytes(&request->place) > PEER_BYTES_MAX)
-        status = lh_fail(&error, LH_ERR_LIMIT, "too many results have come in part");
-    if (status != LH_OK)
-        conclude(request, status, &error);
+    if (request->place.held_bytes > LARGE_BYTES &&
+        lh_stream_place_peer_bytes(&request->place) > PEER_BYTES_MAX) {
+        lh_fail(&error, LH_ERR_LIMIT, "too many results have come in part");
+        conclude(request, LH_ERR_LIMIT, &error);
+    }
 }
 
 static void on_end(lh_h2_stream *stream, void *context) {
     ring_request *request = context;
     lh_error error;
     (void)stream;
-    if (!request->is_answered)
-        conclude(request, lh_step_reader_finish(request->reader, &error), &error);
+    if (request->is_answered)
+        return;
+    lh_status status = lh_step_reader_finish(request->reader, &error);
+    if (status == LH_OK)
+        conclude(request, LH_OK, NULL);
+    else
+        read_failed(request, status, &error);
 }
 
 static void on_closed(lh_h2_stream *stream, void *context, lh_status status) {

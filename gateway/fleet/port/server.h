@@ -29,6 +29,9 @@ typedef struct lh_fleet_server_owner {
     lh_status (*on_results)(void *context, const char *chain, const lh_tls_identity *peer,
                             uint32_t epoch, uint64_t step, const lh_step_result *results,
                             uint32_t count, lh_error *error);
+    /* What came in the place of results cannot be read. epoch: 0 where not even that could be. */
+    void (*on_unreadable)(void *context, const char *chain, const lh_tls_identity *peer,
+                          uint32_t epoch, uint64_t step, const char *message);
     /* A worker's certificates have been revoked. Where there is no membership: never. */
     void (*on_revoked)(void *context, const char *worker);
 } lh_fleet_server_owner;

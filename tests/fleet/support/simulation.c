@@ -235,6 +235,10 @@ static void take_ring(simulation *sim, const message *received) {
     if (status == LH_OK)
         status = lh_step_reader_finish(reader, &error);
     lh_step_reader_destroy(reader);
+    if (status != LH_OK && body.verdict == LH_OK)
+        lh_chain_controller_refuse_results(
+            lh_router_controller(sim->router, chain_of(sim, body.epoch)), body.epoch, body.step,
+            error.message, sim->now_us);
     network_send(sim->net, 0, received->from, true, MESSAGE_ANSWER, received->request, 0, status,
                  NULL, 0);
     pump(sim);

@@ -91,6 +91,7 @@ struct toy_worker {
     bool has_failed; /* in this epoch: then later positions may well not continue */
     lh_step_window window;
     toy_worker_figures figures;
+    uint64_t drawn; /* tokens */
 };
 
 typedef struct life_event {
@@ -541,6 +542,14 @@ static void pool(const job *j, const lh_step_segment *segment, uint32_t first,
             result->pooled[c] += toy_pool(j->values[first + pooling->first_row + i], c);
 }
 
+static uint32_t forge(toy_worker *worker, const lh_sampling *sampling, uint32_t token) {
+    const uint32_t forges = worker->options.forges;
+    if (forges == 0 || ++worker->drawn % forges != 0)
+        return token;
+    worker->figures.forged++;
+    return sampling->mask ? LH_STEP_NO_TOKEN : LH_STEP_NO_TOKEN - 1;
+}
+
 static uint32_t draw(toy_worker *worker, const job *j, lh_step_result *results) {
     uint32_t count = 0, row = 0;
     for (uint32_t i = 0; i < j->manifest.segment_count; i++) {
@@ -555,7 +564,9 @@ static uint32_t draw(toy_worker *worker, const job *j, lh_step_result *results) 
         score(j, segment, row - segment->rows, result);
         pool(j, segment, row - segment->rows, result);
         if (segment->sample)
-            result->sample.token = draw_token(worker, j->values[row - 1], &segment->sampling);
+            result->sample.token =
+                forge(worker, &segment->sampling,
+                      draw_token(worker, j->values[row - 1], &segment->sampling));
     }
     return count;
 }
@@ -1039,6 +1050,14 @@ static void fill_measurements(const toy_worker *worker, lh_worker_report *report
     report->next.bytes_per_us = link.bytes_per_s ? (double)link.bytes_per_s / 1e6 : 1e6;
 }
 
+static void boast(const toy_worker *worker, lh_worker_report *report) {
+    lh_compute_profile *compute = &report->compute;
+    report->speed.prompt_us /= worker->options.boasts;
+    report->speed.token_us /= worker->options.boasts;
+    for (uint32_t i = 0; i < compute->point_count; i++)
+        compute->points[i].us /= worker->options.boasts;
+}
+
 static void fill_report(const toy_worker *worker, lh_worker_report *report) {
     *report = (lh_worker_report){.instance = worker->life,
                                  .threads = worker->options.threads,
@@ -1075,6 +1094,8 @@ static void fill_report(const toy_worker *worker, lh_worker_report *report) {
     }
     if (worker->options.measures && report->next.present)
         fill_measurements(worker, report);
+    if (worker->options.boasts > 0)
+        boast(worker, report);
     report->next.refused = report->next.present &&
                            network_is_refused(worker->world.net, worker->node, worker->next_node);
     report->kv.present = worker->state == LH_WORKER_READY;
@@ -1167,6 +1188,10 @@ void toy_worker_set_leaving(toy_worker *worker, bool leaving) {
 
 void toy_worker_set_slowness(toy_worker *worker, double times) {
     worker->slowness = times;
+}
+
+void toy_worker_set_forging(toy_worker *worker, uint32_t forges) {
+    worker->options.forges = forges;
 }
 
 toy_worker_figures toy_worker_current_figures(const toy_worker *worker) {

@@ -17,10 +17,15 @@ typedef struct toy_worker_options {
     int64_t layer_us;        /* and for each layer of its stage n * layer_us more */
     /* of a row in a layer: what it says at its start that its machine is like; 0: nothing */
     int64_t start_us;
-    int64_t load_us;       /* to load a stage */
-    bool measures;         /* reports what its steps and its hop take */
-    int64_t hidden_us;     /* of each step's time, which it does not report */
-    uint64_t lies;         /* what its meter is told of its steps: liar.h; 0: the truth */
+    int64_t load_us;   /* to load a stage */
+    bool measures;     /* reports what its steps and its hop take */
+    int64_t hidden_us; /* of each step's time, which it does not report */
+    /* in all that it says of its speed it is so many times as fast as it is; 0: as it is */
+    double boasts;
+    uint64_t lies; /* what its meter is told of its steps: liar.h; 0: the truth */
+    /* every so many-th token that it draws is one that does not exist, or, where it is drawn by a
+     * mask, it says that it lacks that; 0: none */
+    uint32_t forges;
     uint32_t poison_token; /* a step that holds it is refused; 0: none */
     uint32_t vocabulary;   /* tokens of a mask; 0: it takes none */
     /* it may compute a stage together with others: as the first of them it does all of it, as
@@ -44,6 +49,7 @@ typedef struct toy_worker_figures {
     int64_t busy_us;
     /* pages or steps over the limit, a gap or overlap in positions, a wrong counter */
     uint64_t breaches;
+    uint64_t forged;   /* tokens */
     uint64_t masks;    /* that came */
     uint64_t corrupt;  /* bodies refused for their checksums */
     uint64_t repeated; /* steps refused since they had come before */
@@ -72,5 +78,8 @@ void toy_worker_on_connection(toy_worker *worker, int from, int to, bool connect
 /* From now on its layers take so many times as long; of new stages its meter believes layer_us at
  * first. */
 void toy_worker_set_slowness(toy_worker *worker, double times);
+
+/* From now on, as the option. */
+void toy_worker_set_forging(toy_worker *worker, uint32_t forges);
 
 toy_worker_figures toy_worker_current_figures(const toy_worker *worker);

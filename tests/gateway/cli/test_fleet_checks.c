@@ -84,6 +84,13 @@ static void workers_that_fail_are_named(void **state) {
     plant(fleet, "workers.1.assignment.state", "\"failed\"");
     plant(fleet, "workers.1.assignment.error", "\"no space left\"");
     expect("workers", "office-1", "its stage failed: no space left", "its log");
+    plant(fleet, "workers.1.misconduct",
+          "{\"standing\":\"suspended\",\"is_needed\":false,\"reason\":\"no such token\"}");
+    expect("workers", "office-1", "its results were refused: no such token", "test its memory");
+    plant(fleet, "workers.1.misconduct",
+          "{\"standing\":\"suspended\",\"is_needed\":true,\"reason\":\"no such token\"}");
+    expect("workers", "office-1", "it is used since nothing serves without it: no such token",
+           "test its memory");
     plant(fleet, "workers.0.report_age_ms", "20000");
     expect("workers", "home-1", "has not reported for 20 s", "fleet port");
     plant(fleet, "workers.0.role", "\"waiting\"");

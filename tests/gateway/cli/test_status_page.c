@@ -104,6 +104,18 @@ static void what_is_not_there_is_said(void **state) {
     expect("  office office-1   spare    the chain would not be a fifth faster\n");
 }
 
+/* One that has a stage is shown again where nothing serves without it. */
+static void who_sends_wrong_results_is_shown(void **state) {
+    (void)state;
+    plant(fleet, "workers.1.misconduct",
+          "{\"standing\":\"on_trial\",\"is_needed\":false,\"reason\":\"no such token\"}");
+    assert_null(strstr(page(100), "no such token"));
+    plant(fleet, "workers.1.misconduct",
+          "{\"standing\":\"suspended\",\"is_needed\":true,\"reason\":\"no such token\"}");
+    expect("  office office-1   stage    its results were refused, and nothing serves\n"
+           "                             without it: no such token\n");
+}
+
 /* The hop that ends there, and no other one. */
 static void a_relay_on_the_way_is_named(void **state) {
     (void)state;
@@ -285,6 +297,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_link_that_holds_prompts_back_is_marked, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(what_is_not_there_is_said, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(who_sends_wrong_results_is_shown, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_relay_on_the_way_is_named, set_up, tear_down),
         cmocka_unit_test_setup_teardown(links_between_sites_are_listed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(of_many_links_some_are_listed, set_up, tear_down),

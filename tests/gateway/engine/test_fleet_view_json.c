@@ -189,6 +189,7 @@ static void a_worker_is_shown_as_it_reported(void **state) {
                         "\"0123456789abcdef\"}"},
         {"clock_offset_ms", "-7"},
         {"behind_relay", "false"},
+        {"misconduct", "null"},
         {"reaches", "[{\"worker\":\"z\",\"connected\":false,\"round_trip_us\":5,\"error\":"
                     "\"refused\"}]"},
         {"host", "{\"clock_ms\":12345,\"somaxconn\":128}"},

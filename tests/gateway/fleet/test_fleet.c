@@ -655,6 +655,107 @@ static void one_that_cannot_compute_the_model_is_left_out_for_good(void **state)
     lh_fleet_destroy(fleet);
 }
 
+/* a and b, ready, whose last worker is responsible for results; the record is empty. */
+static lh_fleet *create_responsible(lh_misconduct *misconduct, lh_worker_report *a,
+                                    lh_worker_report *b) {
+    lh_fleet_options options = fleet_of_four_layers(2);
+    lh_fleet *fleet;
+    *misconduct = (lh_misconduct){0};
+    options.misconduct = misconduct;
+    assert_int_equal(lh_fleet_create(&options, 0, &fleet, NULL), LH_OK);
+    *a = report_of("a");
+    *b = report_of("b");
+    put_report(fleet, a, 1000 * MS);
+    put_report(fleet, b, 1000 * MS);
+    lh_fleet_first_hop(fleet, true, false, 1500 * MS, "");
+    return fleet;
+}
+
+/* Reports that the chain is ready, and then what its last worker did. */
+static void make_ready_and_blame(lh_fleet *fleet, lh_worker_report *a, lh_worker_report *b,
+                                 int64_t now_us) {
+    uint32_t epoch = lh_fleet_chain(fleet)->epoch;
+    make_ready(a, epoch);
+    make_ready(b, epoch);
+    put_report(fleet, a, now_us);
+    put_report(fleet, b, now_us);
+    assert_int_equal(state_of(fleet), LH_CHAIN_READY);
+    lh_fleet_blame_last(fleet, epoch - 1, LH_WORKER_FAULT_BAD_RESULT, now_us, "stale");
+    lh_fleet_blame_last(fleet, epoch, LH_WORKER_FAULT_BAD_RESULT, now_us, "an impossible token");
+    lh_fleet_tick(fleet, now_us);
+}
+
+static int64_t suspended_until_us(const lh_fleet *fleet, const char *worker) {
+    return lh_registry_find(lh_fleet_registry(fleet), worker)->suspended_until_us;
+}
+
+/* The second time, and at once: another set of workers needs no back-off. */
+static void one_whose_results_are_refused_is_left_out(void **state) {
+    (void)state;
+    lh_misconduct misconduct;
+    lh_worker_report a, b;
+    char role[LH_ERROR_MESSAGE_BYTES];
+    lh_fleet *fleet = create_responsible(&misconduct, &a, &b);
+    make_ready_and_blame(fleet, &a, &b, 3000 * MS);
+    assert_true(has_member(fleet, "b"));
+    assert_int_equal(suspended_until_us(fleet, "b"), 0);
+    make_ready_and_blame(fleet, &a, &b, 3400 * MS);
+    assert_false(has_member(fleet, "b"));
+    assert_true(has_member(fleet, "a"));
+    assert_int_equal(suspended_until_us(fleet, "b"), 33400 * MS);
+    lh_role_inquiry roles = lh_fleet_ask_roles(fleet, 3400 * MS);
+    lh_worker_role_of(&roles, lh_registry_find(lh_fleet_registry(fleet), "b"), role);
+    assert_string_equal(role,
+                        "its results were refused: an impossible token; it is tried again in 30 s");
+    assert_int_equal(misconduct.records[0].faults[LH_WORKER_FAULT_BAD_RESULT], 2);
+    b.instance++;
+    put_report(fleet, &b, 3500 * MS);
+    assert_int_equal(suspended_until_us(fleet, "b"), 33400 * MS);
+    lh_fleet_forget(fleet, "b", 3600 * MS); /* nor is it cleared when it comes again */
+    put_report(fleet, &b, 3700 * MS);
+    assert_int_equal(suspended_until_us(fleet, "b"), 33400 * MS);
+    lh_fleet_destroy(fleet);
+}
+
+/* The one that was left out is all there is, once the other one has gone. */
+static void a_suspended_one_is_planned_with_where_nobody_else_is(void **state) {
+    (void)state;
+    lh_misconduct misconduct;
+    lh_worker_report a, b;
+    lh_fleet *fleet = create_responsible(&misconduct, &a, &b);
+    make_ready_and_blame(fleet, &a, &b, 3000 * MS);
+    make_ready_and_blame(fleet, &a, &b, 3400 * MS);
+    assert_false(has_member(fleet, "b"));
+    lh_fleet_forget(fleet, "a", 3500 * MS);
+    assert_true(has_member(fleet, "b"));
+    lh_fleet_forget(fleet, "b", 3600 * MS); /* and when it comes again */
+    assert_int_equal(state_of(fleet), LH_CHAIN_NONE);
+    put_report(fleet, &b, 5000 * MS);
+    assert_true(has_member(fleet, "b"));
+    lh_fleet_destroy(fleet);
+}
+
+/* Where another chain serves, this one waits. */
+static void a_suspended_one_is_not_needed_where_another_chain_serves(void **state) {
+    (void)state;
+    lh_misconduct misconduct;
+    lh_worker_report a, b;
+    lh_fleet *fleet = create_responsible(&misconduct, &a, &b);
+    lh_fleet_note_load(fleet, &(lh_fleet_load){.has_stand_in = true});
+    make_ready_and_blame(fleet, &a, &b, 3000 * MS);
+    make_ready_and_blame(fleet, &a, &b, 3400 * MS);
+    lh_fleet_forget(fleet, "a", 3500 * MS);
+    for (int64_t now_us = 4000 * MS; now_us < 33400 * MS; now_us += 500 * MS) {
+        put_report(fleet, &b, now_us);
+        assert_int_equal(state_of(fleet), LH_CHAIN_NONE);
+    }
+    assert_non_null(strstr(lh_fleet_reason(fleet), "worker b is suspended"));
+    put_report(fleet, &b, 34500 * MS);
+    put_report(fleet, &b, 35600 * MS);
+    assert_true(has_member(fleet, "b"));
+    lh_fleet_destroy(fleet);
+}
+
 /* Where nobody else is there, whoever asks the gateway hears why. */
 static void what_a_worker_cannot_compute_is_the_refusal(void **state) {
     (void)state;
@@ -1323,6 +1424,9 @@ int main(void) {
         cmocka_unit_test(a_spare_changes_nothing),
         cmocka_unit_test(a_worker_that_cannot_load_is_left_out),
         cmocka_unit_test(nothing_is_planned_while_held),
+        cmocka_unit_test(one_whose_results_are_refused_is_left_out),
+        cmocka_unit_test(a_suspended_one_is_planned_with_where_nobody_else_is),
+        cmocka_unit_test(a_suspended_one_is_not_needed_where_another_chain_serves),
         cmocka_unit_test(a_plan_that_does_not_fit_is_tried_again_later),
         cmocka_unit_test(the_last_one_takes_its_problem_along),
         cmocka_unit_test(without_memory_there_is_no_fleet),

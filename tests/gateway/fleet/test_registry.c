@@ -64,9 +64,16 @@ static void another_instance_is_a_restart(void **state) {
     lh_registry *registry = create();
     put(registry, "a", 1, 0);
     lh_registry_exclude(registry, "a", 100000);
+    lh_registry_suspend(registry, "a", 200000);
     assert_int_equal(lh_registry_find(registry, "a")->excluded_until_us, 100000);
     assert_int_equal(put(registry, "a", 2, 10), LH_REGISTRY_RESTARTED);
     assert_int_equal(lh_registry_find(registry, "a")->excluded_until_us, 0);
+    assert_int_equal(lh_registry_find(registry, "a")->suspended_until_us, 200000);
+    assert_true(lh_registry_has_suspended(registry, 199999));
+    assert_false(lh_registry_pardon(registry, 200000));
+    lh_registry_suspend(registry, "a", 300000);
+    assert_true(lh_registry_pardon(registry, 200000));
+    assert_int_equal(lh_registry_find(registry, "a")->suspended_until_us, 0);
     assert_int_equal(put(registry, "a", 2, 20), LH_REGISTRY_RENEWED);
     lh_registry_destroy(registry);
 }
@@ -211,6 +218,9 @@ static void plans_may_use_who_stays_and_is_not_excluded(void **state) {
     lh_worker worker = {.excluded_until_us = 100};
     assert_false(lh_worker_is_usable(&worker, 99));
     assert_true(lh_worker_is_usable(&worker, 100));
+    worker.suspended_until_us = 200;
+    assert_false(lh_worker_is_usable(&worker, 199));
+    assert_true(lh_worker_is_usable(&worker, 200));
     worker.report.leaving = true;
     assert_false(lh_worker_is_usable(&worker, 100));
 }

@@ -164,10 +164,50 @@ static void an_impossible_token_is_a_fault(void **state) {
         lh_error error;
         assert_int_equal(lh_scheduler_results(s, 7, 1, &result, 1, 0, &error), LH_ERR_MALFORMED);
         assert_non_null(lh_scheduler_fault(s));
+        assert_int_equal(lh_scheduler_result_fault(s), LH_RESULTS_BAD);
         assert_int_equal(ears[0].count, 0);
         assert_no_step(s);
         lh_scheduler_destroy(s);
     }
+}
+
+/* Only of the step that is in flight, and of this epoch where the sender says one. */
+static void results_that_cannot_be_read_are_a_fault(void **state) {
+    (void)state;
+    for (uint32_t epoch = 0; epoch <= 7; epoch += 7) {
+        lh_scheduler *s = create_with_prompt(64, 10, 20);
+        next_step(s);
+        lh_scheduler_refuse_results(s, 6, 1, "its checksum differs");
+        lh_scheduler_refuse_results(s, epoch, 2, "its checksum differs");
+        assert_null(lh_scheduler_fault(s));
+        assert_int_equal(lh_scheduler_result_fault(s), LH_RESULTS_FINE);
+        lh_scheduler_refuse_results(s, epoch, 1, "its checksum differs");
+        assert_string_equal(
+            lh_scheduler_fault(s),
+            "the last worker's results of step 1 cannot be read: its checksum differs");
+        assert_int_equal(lh_scheduler_result_fault(s), LH_RESULTS_BAD);
+        lh_scheduler_chain_down(s, 0);
+        assert_int_equal(lh_scheduler_result_fault(s), LH_RESULTS_FINE);
+        lh_scheduler_refuse_results(s, epoch, 1, "its checksum differs");
+        assert_null(lh_scheduler_fault(s));
+        lh_scheduler_destroy(s);
+    }
+}
+
+static void a_step_that_is_taken_without_its_token_is_the_last_workers_fault(void **state) {
+    (void)state;
+    lh_scheduler *s = create_with_prompt(64, 10, 20);
+    next_step(s);
+    assert_int_equal(bring_token(s, 7, 1, 1, 11, 5), LH_OK); /* another position */
+    lh_scheduler_step_done(s, 7, 1, LH_OK, "", 0);
+    assert_int_equal(lh_scheduler_result_fault(s), LH_RESULTS_MISSING);
+    lh_scheduler_destroy(s);
+    s = create_with_prompt(64, 10, 20);
+    next_step(s);
+    lh_scheduler_step_done(s, 7, 1, LH_ERR_UNAVAILABLE, "gone", 0);
+    assert_non_null(lh_scheduler_fault(s));
+    assert_int_equal(lh_scheduler_result_fault(s), LH_RESULTS_FINE);
+    lh_scheduler_destroy(s);
 }
 
 /* A step of four rows of a prompt of ten, scored with one alternative; then what came. */
@@ -423,6 +463,8 @@ int main(void) {
         cmocka_unit_test(no_more_than_two_steps_only_truncate),
         cmocka_unit_test(what_nothing_waits_for_is_ignored),
         cmocka_unit_test(an_impossible_token_is_a_fault),
+        cmocka_unit_test(results_that_cannot_be_read_are_a_fault),
+        cmocka_unit_test(a_step_that_is_taken_without_its_token_is_the_last_workers_fault),
         cmocka_unit_test(impossible_scores_are_a_fault),
         cmocka_unit_test(what_is_just_possible_is_taken),
         cmocka_unit_test(an_impossible_token_for_nobody_is_a_fault_too),

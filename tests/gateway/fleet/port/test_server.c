@@ -49,7 +49,7 @@ typedef struct bench {
     /* What the owner answers, and what it was told. */
     lh_status verdict;
     lh_worker_report report;
-    uint32_t reports, calls, results, epoch;
+    uint32_t reports, calls, results, epoch, unreadable;
     uint64_t step, sequence;
     char chain[LH_WORKER_NAME_BYTES];
     lh_tls_identity peer;
@@ -84,6 +84,17 @@ static lh_status on_results(void *context, const char *chain, const lh_tls_ident
     b->results += count;
     b->sequence = results[0].sequence;
     return b->verdict ? lh_fail(error, b->verdict, "an old epoch") : LH_OK;
+}
+
+static void on_unreadable(void *context, const char *chain, const lh_tls_identity *peer,
+                          uint32_t epoch, uint64_t step, const char *message) {
+    bench *b = context;
+    b->unreadable++;
+    snprintf(b->chain, sizeof b->chain, "%s", chain);
+    b->peer = *peer;
+    b->epoch = epoch;
+    b->step = step;
+    assert_true(message[0]);
 }
 
 /* ---- A client ---- */
@@ -192,7 +203,7 @@ static void connect_client(bench *b, const lh_tls_options *tls) {
 }
 
 static void open_bench(bench *b, const lh_tls_options *tls, const lh_tls_options *client_tls) {
-    const lh_fleet_server_owner owner = {b, on_report, on_results, NULL};
+    const lh_fleet_server_owner owner = {b, on_report, on_results, on_unreadable, NULL};
     const lh_h2_limits limits = lh_h2_default_limits();
     *b = (bench){.file = open_model()};
     lh_log_set_level(LH_LOG_ERROR);
@@ -546,15 +557,23 @@ static void steps_that_are_not_the_gateways_are_refused(void **state) {
     open_bench(&b, NULL, NULL);
     assert_int_equal(post(&b, "8", &good_step), 400);
     assert_non_null(strstr(b.only.body, "step 7 came under the path of step 8"));
+    assert_int_equal(b.step, 8);
+    assert_int_equal(b.epoch, 0);
     assert_int_equal(post(&b, "7", &with_rows), 400);
     assert_non_null(strstr(b.only.body, "a manifest with rows came to the gateway"));
     assert_int_equal(post(&b, "7", &with_truncation), 400);
-    torn.bytes[torn.length / 2] ^= 1;
+    assert_int_equal(b.unreadable, 3);
+    torn.bytes[torn.length - 1] ^= 1;
     assert_int_equal(post(&b, "7", &torn), 400);
     assert_int_equal(b.calls, 0);
+    assert_int_equal(b.unreadable, 4);
+    assert_string_equal(b.chain, "main");
+    assert_int_equal(b.step, 7);
+    assert_int_equal(b.epoch, 3);
     cut.length--;
     assert_int_not_equal(post(&b, "7", &cut), 200);
     assert_int_equal(b.calls, 0);
+    assert_int_equal(b.unreadable, 5);
     close_bench(&b);
 }
 
@@ -576,7 +595,7 @@ static void what_is_wrong_is_told_before_the_step_has_ended(void **state) {
 
 static void the_owners_refusal_of_results_is_the_answer(void **state) {
     (void)state;
-    const step_body body = encode(&(lh_step_manifest){.epoch = 3, .step = 7}, 1);
+    step_body body = encode(&(lh_step_manifest){.epoch = 3, .step = 7}, 1);
     bench b;
     open_bench(&b, NULL, NULL);
     b.verdict = LH_ERR_STALE;
@@ -585,6 +604,12 @@ static void the_owners_refusal_of_results_is_the_answer(void **state) {
     assert_int_equal(b.calls, 1);
     b.verdict = LH_ERR_BUSY;
     assert_int_equal(post(&b, "7", &body), 429);
+    assert_int_equal(b.unreadable, 0);
+    body.bytes[body.length++] = 1; /* behind results that are taken */
+    b.verdict = LH_OK;
+    assert_int_equal(post(&b, "7", &body), 400);
+    assert_int_equal(b.calls, 3);
+    assert_int_equal(b.unreadable, 1);
     close_bench(&b);
 }
 

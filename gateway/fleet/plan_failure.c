@@ -1,5 +1,5 @@
-/* The workers' offers, then their failures. */
-#include "gateway/fleet/shortage.h"
+/* The error first; then a worker that it may be due to, cut to what fits. */
+#include "gateway/fleet/plan_failure.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -23,22 +23,27 @@ static void add_offers(const lh_registry *registry, char *reason) {
     }
 }
 
-void lh_shortage_explain(const lh_error *error, const lh_registry *registry,
-                         const lh_relays *relays, char *reason) {
-    const size_t capacity = LH_ERROR_MESSAGE_BYTES;
-    snprintf(reason, capacity, "%s", error->message);
+void lh_plan_failure_explain(const lh_error *error, const lh_registry *registry,
+                             const lh_relays *relays, char *reason) {
+    const char *problem = error->message;
+    snprintf(reason, LH_ERROR_MESSAGE_BYTES, "%s", problem);
     if (error->status == LH_ERR_LIMIT)
         add_offers(registry, reason);
     for (uint32_t i = 0; i < lh_registry_count(registry); i++) {
         const lh_worker *worker = lh_registry_at(registry, i);
-        const lh_worker_report *report = &worker->report;
         if (worker->is_cut_off) {
             char why[LH_ERROR_MESSAGE_BYTES];
-            lh_relays_explain(relays, report, why);
-            snprintf(reason, capacity, "%.100s; worker %s: %.180s", error->message, report->name,
-                     why);
-        } else if (report->assignment.state == LH_WORKER_FAILED && report->assignment.error[0])
-            snprintf(reason, capacity, "%.120s; worker %s: %.120s", error->message, report->name,
-                     report->assignment.error);
+            lh_relays_explain(relays, &worker->report, why);
+            snprintf(reason, LH_ERROR_MESSAGE_BYTES, "%.100s; worker %s: %.180s", problem,
+                     worker->report.name, why);
+        } else if (worker->suspended_until_us > 0) {
+            snprintf(reason, LH_ERROR_MESSAGE_BYTES,
+                     "%.120s; worker %s is suspended, since its results were refused", problem,
+                     worker->report.name);
+        } else if (worker->report.assignment.state == LH_WORKER_FAILED &&
+                   worker->report.assignment.error[0]) {
+            snprintf(reason, LH_ERROR_MESSAGE_BYTES, "%.120s; worker %s: %.120s", problem,
+                     worker->report.name, worker->report.assignment.error);
+        }
     }
 }
