@@ -25,8 +25,10 @@ lh_status lh_connection_claims_init(lh_connection_claims *claims, uint32_t most,
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for %u connections", most);
     /* an address and a client for each */
     lh_status status = lh_holdings_init(&claims->owners, 2 * most, error);
-    if (status)
+    if (status) {
         free(claims->list);
+        claims->list = NULL;
+    }
     return status;
 }
 

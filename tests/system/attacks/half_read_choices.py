@@ -19,6 +19,6 @@ def attack():
     with Fleet(workers=1) as fleet:
         quiet = harm_of(fleet, 4)
         attacked = harm_of(fleet, 4, run)
-        if not fleet.gateway.is_running():
+        if not fleet.gateway.is_running():  # the harm says so
             fleet.fair_ends = {*fleet.fair_ends, fleet.gateway.process.returncode}
         return quiet, attacked
