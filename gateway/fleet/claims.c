@@ -178,8 +178,19 @@ static bool has_team(const lh_chain *chain) {
     return false;
 }
 
-/* All are judged by what was believed of all before. Of a machine what two reviews say counts: what
- * a stage takes of many rows is measured rarely. */
+/* What two reviews in agreement say of a machine. What a stage takes of many rows is measured
+ * rarely, and a disturbance stands in it until the next prompt: so that is not believed to show a
+ * lie where single rows, which are measured all the time, show none. */
+static lh_claim agreed(const lh_claim *last, const lh_claim *now) {
+    lh_claim claim = {.steps = now->steps,
+                      .token = fmin(last->token, now->token),
+                      .prompt = fmin(last->prompt, now->prompt)};
+    if (claim.token == 1)
+        claim.prompt = 1;
+    return claim;
+}
+
+/* All are judged by what was believed of all before. */
 static void review_chain(lh_claims *claims, lh_claim_review *review, const lh_claim_view *view) {
     lh_claim found[LH_PLAN_STAGES_MAX];
     for (uint32_t i = 0; i < view->chain->stage_count; i++)
@@ -187,11 +198,10 @@ static void review_chain(lh_claims *claims, lh_claim_review *review, const lh_cl
                               .token = bounded(review_machine(view, claims, i, true)),
                               .prompt = bounded(review_machine(view, claims, i, false))};
     for (uint32_t i = 0; i < view->chain->stage_count; i++) {
-        const lh_claim last = review->last[i], now = found[i];
-        found[i].token = review->has_last ? fmin(last.token, now.token) : 1;
-        found[i].prompt = review->has_last ? fmin(last.prompt, now.prompt) : 1;
-        review->last[i] = now;
-        set_claim(claims, view->chain->stages[i].name, &found[i]);
+        const lh_claim nothing = {.steps = 1, .token = 1, .prompt = 1};
+        const lh_claim claim = agreed(review->has_last ? &review->last[i] : &nothing, &found[i]);
+        set_claim(claims, view->chain->stages[i].name, &claim);
+        review->last[i] = found[i];
     }
     review->has_last = true;
 }
