@@ -5,10 +5,12 @@ import os
 import re
 import signal
 import tempfile
+import time
 import urllib.error
 import urllib.request
 
 from programs import PATIENCE_S, Program, build_folder, free_port, need_file, need_model, slowness, wait_until
+from raw_http import ask
 
 
 class Fleet:
@@ -108,9 +110,14 @@ class Fleet:
         return json.loads(self.get("/fleet")[1])
 
     def drawn(self):
-        """(token, position, digest of the logits) of the last sequence, in the log of a gateway with --logits-digest."""
-        found = re.findall(r"digest token=(\d+) position=(\d+) digest=(\w+) sequence=(\d+)", self.gateway.log_text())
-        return [(int(token), int(position), digest) for token, position, digest, number in found if number == found[-1][3]]
+        """(token, position, digest of the logits) of the last sequence, in the log of a gateway with --logits-digest. Who answers does not wait for
+        the log, so one request more is made: where its line has been written, all before it has."""
+        name = f"drawn-{time.monotonic_ns()}"
+        ask(self.port, "POST", "/v1/completions", {"prompt": [1], "max_tokens": 1, "ignore_eos": True}, [("X-Request-Id", name)])
+        log = wait_until(lambda: next((text for text in [self.gateway.log_text()] if f" id={name}" in text), None), f"{name} is in the log")
+        found = re.findall(r"digest token=(\d+) position=(\d+) digest=(\w+) sequence=(\d+)", log)
+        before = [drawn for drawn in found if drawn[3] != found[-1][3]]
+        return [(int(token), int(position), digest) for token, position, digest, number in before if number == before[-1][3]]
 
     def wait_ready(self):
         def ready():

@@ -129,7 +129,7 @@ class Joined(unittest.TestCase):
         closed.chmod(0o700)
         os.chown(state, NOBODY, NOBODY)
         fleet = OwnFleet.__new__(OwnFleet)
-        fleet.program, fleet.state = build_folder() / "longhaul-gateway", state
+        fleet.program, fleet.state, fleet.environment = build_folder() / "longhaul-gateway", state, []
         token = fleet.token()
         self.assertIn(token.id, fleet.run("tokens"))
         fleet.run("revoke", "token", token.id)

@@ -20,6 +20,7 @@ PEER_MAX = 128  # CONTROL.md, "Weights"
 GROWTH_MAX = 16 << 20
 HEADERS, SETTINGS, PING = 1, 4, 6
 END_STREAM, END_HEADERS, ACK = 1, 4, 1
+NO_TABLE = 0x20  # begins the first header block: a dynamic table without room (RFC 7541, 6.3)
 TOKENS = 10 if is_sanitized() else 100
 
 
@@ -59,7 +60,7 @@ class Peer(threading.Thread):
                 head = self.exactly(9)
                 payload = self.exactly(int.from_bytes(head[:3], "big"))
                 if head[3] == HEADERS:
-                    self.statuses.append(payload[0])
+                    self.statuses.append(payload[payload[0] == NO_TABLE])
                 elif head[3] == PING and not head[4] & ACK:
                     self.socket.sendall(frame(PING, ACK, 0, payload))
         except (OSError, EOFError) as error:
