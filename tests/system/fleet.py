@@ -109,11 +109,12 @@ class Fleet:
     def fleet_state(self):
         return json.loads(self.get("/fleet")[1])
 
-    def drawn(self):
+    def drawn(self, key=None):
         """(token, position, digest of the logits) of the last sequence, in the log of a gateway with --logits-digest. Who answers does not wait for
         the log, so one request more is made: where its line has been written, all before it has."""
         name = f"drawn-{time.monotonic_ns()}"
-        ask(self.port, "POST", "/v1/completions", {"prompt": [1], "max_tokens": 1, "ignore_eos": True}, [("X-Request-Id", name)])
+        headers = [("X-Request-Id", name), *([("Authorization", f"Bearer {key}")] if key else [])]
+        assert ask(self.port, "POST", "/v1/completions", {"prompt": [1], "max_tokens": 1, "ignore_eos": True}, headers).status == 200
         log = wait_until(lambda: next((text for text in [self.gateway.log_text()] if f" id={name}" in text), None), f"{name} is in the log")
         found = re.findall(r"digest token=(\d+) position=(\d+) digest=(\w+) sequence=(\d+)", log)
         before = [drawn for drawn in found if drawn[3] != found[-1][3]]

@@ -73,7 +73,7 @@ class Sandbox(unittest.TestCase):
     def test_a_life_in_it_is_whole(self):
         status, answer = self.ask()
         self.assertEqual(status, 200, answer)
-        self.assertTrue(self.fleet.drawn())
+        self.assertTrue(self.fleet.drawn(KEY))
         victim = self.fleet.workers[1]
         victim.kill()
         self.fleet.start_worker(1)

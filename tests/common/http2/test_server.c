@@ -7,6 +7,7 @@
 #include "tests/support/failing_malloc.h"
 #include "tests/support/log_capture.h"
 #include "tests/support/loop.h"
+#include "tests/support/processor_time.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -124,10 +125,11 @@ static void open_strangers(fixture *f, int sockets[STRANGERS], bool from_many, c
         assert_int_equal(connect(sockets[i], (struct sockaddr *)&server, sizeof server), 0);
         if (words)
             send(sockets[i], words, strlen(words), MSG_NOSIGNAL);
-        if (i % 10 == 0) /* what waits in the backlog is taken a few at a time */
-            fixture_run_for(f, 5);
+        /* What waits in the backlog is taken a few at a time, and connect waits where that is full. */
+        if (i % 10 == 0)
+            fixture_run_for(f, 5 * PROCESSOR_TIME_SCALE);
     }
-    for (int i = 0; i < 300 && count_open(sockets) != PLACES; i++)
+    for (int i = 0; i < 300 * PROCESSOR_TIME_SCALE && count_open(sockets) != PLACES; i++)
         fixture_run_for(f, 10);
     assert_int_equal(count_open(sockets), PLACES);
 }
