@@ -125,7 +125,7 @@ static void open_strangers(fixture *f, int sockets[STRANGERS], bool from_many, c
         assert_int_equal(connect(sockets[i], (struct sockaddr *)&server, sizeof server), 0);
         if (words)
             send(sockets[i], words, strlen(words), MSG_NOSIGNAL);
-        /* What waits in the backlog is taken a few at a time, and connect waits where that is full. */
+        /* What waits in the backlog is taken a few at a time; where it is full, connect waits. */
         if (i % 10 == 0)
             fixture_run_for(f, 5 * PROCESSOR_TIME_SCALE);
     }
