@@ -2,8 +2,10 @@
 #include "gateway/openai/api.h"
 
 #include "common/base/clock.h"
+#include "common/json/json_text.h"
 #include "gateway/constrain/constraint_vocabulary.h"
 #include "gateway/openai/call.h"
+#include "gateway/openai/openapi.h"
 #include "gateway/openai/prompt.h"
 
 #include <stdlib.h>
@@ -34,6 +36,16 @@ static lh_status open_readers(lh_openai_service *service, lh_error *error) {
     return lh_reader_pool_create(&options, &service->readers, error);
 }
 
+static lh_status describe(lh_openai_service *service, lh_error *error) {
+    lh_text_buffer text = {0};
+    if (lh_json_render(lh_openai_openapi_json(service), &text)) {
+        lh_text_buffer_reset(&text);
+        return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the API's description");
+    }
+    service->openapi = text.bytes;
+    return LH_OK;
+}
+
 lh_status lh_openai_api_open(const lh_openai_api_config *config, lh_engine *engine,
                              const lh_served_model *model, lh_openai_api **out, lh_error *error) {
     lh_openai_api *api = calloc(1, sizeof *api);
@@ -59,6 +71,8 @@ lh_status lh_openai_api_open(const lh_openai_api_config *config, lh_engine *engi
         status = lh_constraint_cache_create(api->vocabulary, &service->constraints, error);
     if (!status)
         status = open_readers(service, error);
+    if (!status)
+        status = describe(service, error);
     if (!status)
         status = lh_http_server_create(&config->http, &handler, &api->server, error);
     if (status) {
@@ -91,6 +105,7 @@ void lh_openai_api_close(lh_openai_api *api) {
     lh_http_server_destroy(api->server);
     lh_reader_pool_destroy(api->service.readers);
     lh_constraint_cache_destroy(api->service.constraints);
+    free(api->service.openapi);
     lh_constraint_vocabulary_release(api->vocabulary);
     free(api);
 }

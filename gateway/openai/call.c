@@ -376,11 +376,13 @@ static unsigned long long tokens_out(const call *c, const lh_openai_answer_facts
                                                               : facts->progress.tokens_sampled;
 }
 
-/* Whether its line is written. One that was computed has cost far more than a line; others cost
- * nothing, so of those only some are told, whoever sends them. */
+/* Whether its line is written. One that a chain computed has cost far more than a line; others cost
+ * nothing, so only some of those are logged, whoever sends them. */
 static bool may_log(const call *c, const lh_openai_answer_facts *facts, lh_log_level level,
                     unsigned status, unsigned long long *left_out) {
-    bool is_computed = facts->id && (status == 200 || facts->progress.tokens_sampled > 0);
+    const lh_generation_progress *progress = &facts->progress;
+    bool is_computed =
+        facts->id && (progress->tokens_sampled > 0 || (status == 200 && progress->epoch > 0));
     *left_out = 0;
     return level == LH_LOG_DEBUG || is_computed ||
            lh_log_limit_take(lh_ticket_log_limit(c->service->config.authenticator, &c->ticket,

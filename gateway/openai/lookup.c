@@ -2,7 +2,6 @@
 #include "gateway/openai/lookup.h"
 
 #include "common/json/json_text.h"
-#include "gateway/openai/openapi.h"
 #include "gateway/openai/render.h"
 #include "gateway/openai/tokenization.h"
 #include "gateway/text/model_aliases.h"
@@ -143,7 +142,7 @@ bool lh_openai_lookup(const lh_openai_service *service, const lh_openai_route *r
     case LH_OPENAI_GET_VERSION:
         return reply_json(200, json_pack("{s:s}", "version", LONGHAUL_VERSION), reply, error);
     case LH_OPENAI_GET_OPENAPI:
-        return reply_json(200, lh_openai_openapi_json(service), reply, error);
+        return reply_text(strdup(service->openapi), reply, error);
     case LH_OPENAI_GET_FLEET:
         return reply_text(lh_engine_fleet_json(service->engine), reply, error);
     case LH_OPENAI_GET_FLEET_MAP:

@@ -15,6 +15,7 @@ typedef struct lh_openai_service {
     const lh_served_model *model;
     lh_reader_pool *readers;
     lh_constraint_cache *constraints;
+    char *openapi; /* the answer to GET /openapi.json, rendered once: it takes milliseconds */
     size_t longest_token_bytes;  /* of the model's tokens */
     atomic_bool draining;        /* any thread */
     lh_request_metrics *metrics; /* any thread */

@@ -145,6 +145,10 @@ class Floods(unittest.TestCase):
         self.assertEqual(self.ask("/v1/completions", "bobs-key", {"prompt": 1.5}), 400)
         wait_until(lambda: self.lines("status=400 .*client=bob"), "bob's line")
 
+    def test_answers_that_no_chain_computes(self):
+        body = {"prompt": "x", "max_tokens": 0, "echo": True}
+        self.check("status=200 .*chain=- .*client=carol", lambda: self.assertEqual(self.ask("/v1/completions", "carols-key", body), 200))
+
     def test_requests_that_are_served_all_have_a_line(self):
         for _ in range(20):
             self.assertEqual(self.ask("/v1/completions", "bobs-key", {"prompt": "x", "max_tokens": 1}), 200)

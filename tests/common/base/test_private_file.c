@@ -84,9 +84,24 @@ static void what_others_may_read_is_refused_with_the_command_that_helps(void **s
     assert_int_equal(lh_private_file_read("/nowhere/key", bytes, 8, &length, &error), LH_ERR_IO);
 }
 
+/* Whoever sends SIGHUP would wait for ever. */
+static void a_pipe_that_nobody_writes_to_is_empty(void **state) {
+    (void)state;
+    char folder[] = "/tmp/longhaul-private-XXXXXX", path[64], bytes[64];
+    size_t length = 1;
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/pipe", folder);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_int_equal(lh_private_file_read(path, bytes, sizeof bytes, &length, NULL), LH_OK);
+    assert_int_equal(length, 0);
+    unlink(path);
+    rmdir(folder);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_owner_and_root_may_have_it),
+        cmocka_unit_test(a_pipe_that_nobody_writes_to_is_empty),
         cmocka_unit_test(what_others_may_read_is_refused_with_the_command_that_helps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
