@@ -90,6 +90,21 @@ void lh_connection_claims_know(lh_connection_claims *claims, uint32_t index, uin
     lh_holdings_add(&claims->owners, client, 1);
 }
 
+static uint64_t owner_of(const lh_connection_claim *claim) {
+    return claim->client ? claim->client : claim->address;
+}
+
+uint32_t lh_connection_claims_answered(const lh_connection_claims *claims, uint32_t index) {
+    assert(index < claims->count);
+    uint64_t owner = owner_of(&claims->list[index]);
+    uint32_t answered = 0;
+    for (uint32_t i = 0; i < claims->count; i++) {
+        const lh_connection_claim *claim = &claims->list[i];
+        answered += claim->wait == LH_HTTP_WAITS_NOT && owner_of(claim) == owner;
+    }
+    return answered;
+}
+
 /* ---- Who goes ---- */
 
 /* What decides, in this order. */
@@ -112,11 +127,10 @@ static bool is_kept(const lh_connection_claims *claims, const lh_connection_clai
 
 static rank rank_of(const lh_connection_claims *claims, const lh_connection_claim *claim,
                     int64_t now_us) {
-    uint64_t owner = claim->client ? claim->client : claim->address;
     return (rank){.is_kept = is_kept(claims, claim),
                   .is_fresh = now_us - claim->since_us < GRACE_US,
                   .wait = claim->wait,
-                  .owned = lh_holdings_of(&claims->owners, owner),
+                  .owned = lh_holdings_of(&claims->owners, owner_of(claim)),
                   .since_us = claim->since_us};
 }
 

@@ -62,6 +62,8 @@ void lh_connection_claims_wait(lh_connection_claims *claims, uint32_t index, lh_
                                int64_t now_us);
 /* It has shown a key of this client, who is not 0. */
 void lh_connection_claims_know(lh_connection_claims *claims, uint32_t index, uint64_t client);
+/* How many connections of this one's owner are being answered. Looks at each connection. */
+uint32_t lh_connection_claims_answered(const lh_connection_claims *claims, uint32_t index);
 /* Whose place is to be given up, whose claim is marked; UINT32_MAX: nobody's. To be asked after a
  * newcomer was added; the owner closes the connection, and removes the claim when it is closed. */
 uint32_t lh_connection_claims_shed(lh_connection_claims *claims, int64_t now_us);

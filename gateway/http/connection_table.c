@@ -6,8 +6,10 @@
 #include <assert.h>
 #include <time.h>
 
-/* A quarter of all places is for those who come, and for short answers. */
+/* A quarter of all places is for those who come, and for short answers; and an eighth of them for
+ * the answers of others than the owner who has most. */
 #define CROWDED_PART 4u
+#define OTHERS_PART  8u
 
 lh_status lh_connection_table_init(lh_connection_table *table, uint32_t most,
                                    uint32_t per_address_max, lh_error *error) {
@@ -93,9 +95,15 @@ uint32_t lh_connection_table_active(lh_connection_table *table) {
     return active;
 }
 
-bool lh_connection_table_is_crowded(lh_connection_table *table) {
+bool lh_connection_table_is_crowded(lh_connection_table *table,
+                                    const lh_http_exchange *connection) {
     pthread_mutex_lock(&table->mutex);
-    bool is_crowded = table->active > table->claims.most - table->claims.most / CROWDED_PART;
+    const lh_connection_claims *claims = &table->claims;
+    uint32_t answers_max = claims->most - claims->most / CROWDED_PART;
+    uint32_t own_max = answers_max - claims->most / OTHERS_PART;
+    bool is_crowded = table->active > answers_max ||
+                      (table->active > own_max && connection->place != UINT32_MAX &&
+                       lh_connection_claims_answered(claims, connection->place) > own_max);
     pthread_mutex_unlock(&table->mutex);
     return is_crowded;
 }

@@ -37,7 +37,8 @@ void lh_connection_table_know(lh_connection_table *table, lh_http_exchange *conn
 bool lh_connection_table_begin(lh_connection_table *table, lh_http_exchange *connection);
 void lh_connection_table_end(lh_connection_table *table);
 uint32_t lh_connection_table_active(lh_connection_table *table);
-/* More than three quarters of all places are those of connections that are being answered. */
-bool lh_connection_table_is_crowded(lh_connection_table *table);
+/* More than three quarters of all places are those of connections that are being answered, or more
+ * than five eighths those of this one's owner: an eighth is left to the answers of others. */
+bool lh_connection_table_is_crowded(lh_connection_table *table, const lh_http_exchange *connection);
 /* Cuts what is being answered, until nothing is; nothing begins from now on. */
 void lh_connection_table_close(lh_connection_table *table);

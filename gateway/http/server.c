@@ -414,7 +414,7 @@ void lh_http_server_destroy(lh_http_server *server) {
 }
 
 bool lh_http_exchange_is_crowded(const lh_http_exchange *exchange) {
-    return lh_connection_table_is_crowded(exchange->around->table);
+    return lh_connection_table_is_crowded(exchange->around->table, exchange);
 }
 
 uint16_t lh_http_server_port(const lh_http_server *server) {

@@ -112,8 +112,9 @@ char *lh_http_exchange_take_body(lh_http_exchange *exchange);
 /* The request has shown a key of this client, who is not 0: the connection and the bodies on it
  * count as his. From on_headers. */
 void lh_http_exchange_know_client(lh_http_exchange *exchange, uint64_t client);
-/* So many exchanges are being answered that one whose answer takes long should be refused, which
- * leaves places for those that are short. From on_request. */
+/* So many exchanges are being answered, in all or of this client, that one whose answer takes long
+ * should be refused, which leaves places for those that are short, and for other clients. From
+ * on_request. */
 bool lh_http_exchange_is_crowded(const lh_http_exchange *exchange);
 /* The connection is closed once the answer that is being streamed has ended. The server's thread.
  */
