@@ -1,9 +1,9 @@
 /* The server: addresses, limits, back-pressure, other people's clients, hostile peers on a real
  * socket. */
-#include "common/base/clock.h"
 #include "tests/common/support/h2_fixture.h"
 #include "tests/common/support/raw_peer.h"
 
+#include "common/base/clock.h"
 #include "common/base/log.h"
 #include "tests/support/failing_malloc.h"
 #include "tests/support/log_capture.h"
