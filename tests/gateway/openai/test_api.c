@@ -1,7 +1,9 @@
 /* The API over a real socket and a scripted engine: statuses, headers, and the JSON of every
  * route. */
 #include "common/base/clock.h"
+#include "gateway/anthropic/anthropic.h"
 #include "gateway/openai/api.h"
+#include "gateway/responses/responses.h"
 #include "tests/gateway/support/scripted_engine.h"
 #include "tests/gateway/support/scripted_model.h"
 #include "tests/support/log_capture.h"
@@ -45,6 +47,8 @@ static bench *open_bench(const char *key_file) {
     config.logits_digest = true;
     config.authenticator = b->authenticator;
     config.traces = b->traces;
+    config.responses = &lh_responses;
+    config.messages = &lh_anthropic;
     assert_int_equal(
         lh_openai_api_open(&config, b->engine, scripted_model_served(b->model), &b->api, NULL),
         LH_OK);
