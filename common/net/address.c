@@ -62,7 +62,7 @@ bool lh_address_is_loopback(const lh_address *address) {
     return strcmp(address->host, "localhost") == 0;
 }
 
-uint64_t lh_address_key(const struct sockaddr *address) {
+static uint64_t network_of(const struct sockaddr *address) {
     if (address->sa_family != AF_INET6)
         return ntohl(((const struct sockaddr_in *)(const void *)address)->sin_addr.s_addr);
     const struct in6_addr *v6 = &((const struct sockaddr_in6 *)(const void *)address)->sin6_addr;
@@ -71,6 +71,11 @@ uint64_t lh_address_key(const struct sockaddr *address) {
     for (int i = is_v4 ? 12 : 0; i < (is_v4 ? 16 : 8); i++)
         key = key << 8 | v6->s6_addr[i];
     return key;
+}
+
+uint64_t lh_address_key(const struct sockaddr *address) {
+    uint64_t network = network_of(address);
+    return network ? network : 1; /* that of ::1 is 0; 0.0.0.1 is nobody's address */
 }
 
 void lh_address_render(const struct sockaddr *address, char text[LH_ADDRESS_TEXT_BYTES]) {

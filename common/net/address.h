@@ -26,7 +26,7 @@ bool lh_address_is_literal(const lh_address *address, struct sockaddr_storage *t
 bool lh_address_is_loopback(const lh_address *address);
 
 /* What stands for whoever is at this address, whatever the port: all of an IPv4 address, and of an
- * IPv6 address the network of 64 bits, since its owner may use any address in it. */
+ * IPv6 address the network of 64 bits, since its owner may use any address in it. Never 0. */
 uint64_t lh_address_key(const struct sockaddr *address);
 
 /* The same as text, of the text of an address with its port: "127.0.0.1", "2001:db8:1:2::/64". */

@@ -157,7 +157,8 @@ static void identify_peer(lh_http_exchange *connection) {
     socklen_t length = sizeof peer;
     getpeername(connection->fd, any, &length); /* in vain where it has gone already */
     bool is_known = any->sa_family == AF_INET || any->sa_family == AF_INET6;
-    connection->address = is_known ? lh_address_key(any) : 0;
+    connection->address =
+        is_known ? lh_address_key(any) : UINT64_MAX; /* no network has that number */
     if (is_known)
         lh_address_render(any, connection->peer);
     else

@@ -96,12 +96,30 @@ static void an_owner_is_an_address_or_a_network(void **state) {
     }
 }
 
+/* Whoever has no key is told apart by it, and 0 would be nobody. */
+static void every_address_has_a_key(void **state) {
+    (void)state;
+    static const char *const hosts[] = {"::1", "::ffff:10.1.2.3", "10.1.2.3", "2001:db8:1:2::9",
+                                        "2001:db8:1:3::9"};
+    uint64_t keys[5];
+    for (size_t i = 0; i < 5; i++) {
+        lh_address address = {.port = 80};
+        struct sockaddr_storage target;
+        strcpy(address.host, hosts[i]);
+        assert_true(lh_address_is_literal(&address, &target));
+        keys[i] = lh_address_key((const struct sockaddr *)&target);
+        assert_true(keys[i] > 0);
+    }
+    assert_true(keys[1] == keys[2] && keys[0] != keys[1] && keys[3] != keys[4]);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(good_addresses),
         cmocka_unit_test(bad_addresses),
         cmocka_unit_test(loopback_is_this_machine_alone),
         cmocka_unit_test(an_owner_is_an_address_or_a_network),
+        cmocka_unit_test(every_address_has_a_key),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
