@@ -36,8 +36,8 @@ bool lh_log_format_parse(const char *name, lh_log_format *format);
 void lh_log(lh_log_level level, const char *module, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* What a program that ends says last: a line of the log in JSON, `program: message` in text. Waits
- * as lh_log_flush does. */
+/* Writes why a program ends: as a line of the log where that is JSON, else as `program: message`.
+ * Then it waits as lh_log_flush does. */
 void lh_log_failure(const char *program, const char *message);
 
 /* From now on a thread of its own writes the lines of a program that serves. They are all written

@@ -26,7 +26,7 @@ static bool write_whole(int descriptor, const char *bytes, size_t length) {
             bytes += written;
             length -= (size_t)written;
         } else if (written < 0 && errno == EAGAIN) {
-            is_ready(descriptor, -1); /* somebody who shares it has made it non-blocking */
+            is_ready(descriptor, -1); /* another process has made it non-blocking */
         } else if (written == 0 || errno != EINTR) {
             return false;
         }
@@ -53,7 +53,8 @@ static int left_ms(int64_t end_us) {
     return left_us > 0 ? (int)(left_us / 1000) : 0;
 }
 
-/* What can be written until then; 0: without waiting. With the mutex held. */
+/* Writes the queue until end_us, or as far as the descriptor takes it at once where that is 0. The
+ * caller holds the mutex. */
 static void write_until(lh_log_writer *writer, int64_t end_us) {
     char line[LH_LOG_LINE_BYTES];
     size_t length;

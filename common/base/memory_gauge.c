@@ -92,8 +92,9 @@ static bool has_word(const char *list, size_t length, const char *word) {
     }
 }
 
-/* Of "0::/system.slice/longhaul-worker.service", or "4:cpu,memory:/docker/0123", what stands behind
- * the second colon, up to the line feed; NULL: this version has no such line. */
+/* Finds the line of this version, such as "0::/system.slice/longhaul-worker.service" or
+ * "4:cpu,memory:/docker/0123", and returns its path, which the line feed ends. NULL: there is no
+ * such line. */
 static const char *find_path(const char *text, const version *v) {
     for (const char *line = text; line && line[0]; line = strchr(line, '\n')) {
         line += line[0] == '\n';
@@ -104,8 +105,8 @@ static const char *find_path(const char *text, const version *v) {
     return NULL;
 }
 
-/* That of the program, and all above it up to the root. In a container the path may be one that
- * only the machine outside can see: then what is there of it counts. */
+/* Adds the program's own cgroup, and all above it up to the root. In a container the path may be
+ * one that only the machine outside can see: then those of its parts count that exist. */
 static void add_groups(lh_memory_gauge *gauge, const version *v, const char *text,
                        const char *cgroup) {
     char path[PATH_BYTES];

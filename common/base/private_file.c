@@ -32,8 +32,8 @@ static lh_status read_open(FILE *file, const char *path, char *bytes, size_t cap
     return LH_OK;
 }
 
-/* A shell hands secrets over in pipes. One that nobody writes to is empty, and not waited for.
- * NULL: errno says why. */
+/* Opens a file, or a pipe in which a shell hands a secret over, without waiting for a writer: a
+ * pipe that has none reads as empty. NULL: errno says why. */
 static FILE *open_now(const char *path) {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)

@@ -196,7 +196,7 @@ static bool reads_as(int descriptor, const char *bytes, size_t length) {
     return is_same && at == length;
 }
 
-/* Whether the file has these bytes already, and nobody else may use it. */
+/* Whether the file already has these bytes, and no other user may read it. */
 static bool has_bytes(const char *path, const void *bytes, size_t length) {
     struct stat info;
     int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);

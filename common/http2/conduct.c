@@ -72,7 +72,9 @@ static lh_status check_header_bytes(const lh_h2_conduct *conduct, lh_error *erro
 lh_status lh_h2_conduct_count_block_frame(lh_h2_conduct *conduct, bool begins_block, size_t length,
                                           lh_error *error) {
     uint64_t bytes = (uint64_t)length * COST_OF_UNSEEN_BYTE;
-    conduct->unseen_bytes = begins_block ? bytes : conduct->unseen_bytes + bytes;
+    if (begins_block)
+        conduct->unseen_bytes = conduct->block_bytes = 0;
+    conduct->unseen_bytes += bytes;
     conduct->header_bytes += bytes;
     return check_header_bytes(conduct, error);
 }
@@ -80,10 +82,6 @@ lh_status lh_h2_conduct_count_block_frame(lh_h2_conduct *conduct, bool begins_bl
 void lh_h2_conduct_end_block(lh_h2_conduct *conduct) {
     earn(&conduct->header_bytes, conduct->unseen_bytes);
     conduct->unseen_bytes = 0;
-}
-
-void lh_h2_conduct_begin_block(lh_h2_conduct *conduct) {
-    conduct->block_bytes = 0;
 }
 
 lh_status lh_h2_conduct_count_field(lh_h2_conduct *conduct, size_t name_length, size_t value_length,

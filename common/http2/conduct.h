@@ -41,7 +41,8 @@ typedef struct lh_h2_conduct {
     /* Names, values and 32 for each field (RFC 9113, 6.5.2): of the present block, and of all
      * blocks, less what has come into the bucket. */
     uint64_t block_bytes, header_bytes;
-    uint64_t unseen_bytes; /* of header_bytes: for a block whose end nobody has seen yet */
+    uint64_t unseen_bytes; /* the part of header_bytes that the present block gives back at its end,
+                            * unless nghttp2 ignores it */
 } lh_h2_conduct;
 
 /* One more. LH_ERR_LIMIT with what it was: it is one too many, the connection must end. */
@@ -51,15 +52,13 @@ lh_status lh_h2_conduct_count_reset(lh_h2_conduct *conduct, lh_error *error);
 lh_status lh_h2_conduct_count_frame(lh_h2_conduct *conduct, const lh_h2_frame_header *frame,
                                     lh_error *error);
 
-/* A frame with so many bytes of a header block begins, and perhaps the block. LH_ERR_LIMIT as
- * above. */
+/* A frame that holds `length` bytes of a header block is about to be decoded. begins_block: it is
+ * the first one of its block. LH_ERR_LIMIT as above. */
 lh_status lh_h2_conduct_count_block_frame(lh_h2_conduct *conduct, bool begins_block, size_t length,
                                           lh_error *error);
 /* The block has come to its end, and was not ignored. */
 void lh_h2_conduct_end_block(lh_h2_conduct *conduct);
-/* A header block that is not ignored begins; or trailers do. */
-void lh_h2_conduct_begin_block(lh_h2_conduct *conduct);
-/* One decoded field of it; the block may have block_bytes_max. */
+/* A field of the present block has been decoded; the block may have block_bytes_max. */
 lh_status lh_h2_conduct_count_field(lh_h2_conduct *conduct, size_t name_length, size_t value_length,
                                     size_t block_bytes_max, lh_error *error);
 

@@ -38,10 +38,11 @@ enum {
      * twice: there each report of a worker is one. */
     PARTS = 20,
     PARTS_IN_THE_CLEAR = 5,
-    /* What a connection costs outside of its turns, measured: libuv's accept, writing, closing. */
+    /* A connection costs this much outside of its turns, as measured: libuv accepts it, writes to
+     * it, and closes it. */
     UNSEEN_US = 100,
-    /* What one may cost, after it has proven itself, until its faults or its floods end it
-     * (conduct.h): who comes again for more of it comes out of the share. */
+    /* A proven connection costs this much before its faults or floods end it (conduct.h). It is
+     * charged to the share, so that a peer which connects again and again is slowed down. */
     FAULTS_US = 2000
 };
 
@@ -233,7 +234,7 @@ static void on_connection(uv_stream_t *listener, int code) {
 
 /* ---- Turns ---- */
 
-/* False: nobody waits. */
+/* Deals with one connection that waits, and accepts one. False: none waits. */
 static bool give_turn(lh_h2_server *server) {
     int64_t begin_us = lh_clock_thread_us();
     lh_connection_place *place = lh_connection_places_take_turn(&server->places);
@@ -251,7 +252,7 @@ static void on_turn(uv_timer_t *timer) {
     give_turns(timer->data);
 }
 
-/* Now, as far as the share goes, and else later. */
+/* Gives turns as long as the share lasts, and starts the timer for those that are left. */
 static void give_turns(lh_h2_server *server) {
     int64_t wait_us = 0;
     bool do_wait = true;

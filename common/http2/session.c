@@ -80,7 +80,6 @@ static int on_begin_frame(nghttp2_session *nghttp2, const nghttp2_frame_hd *head
 static int on_begin_headers(nghttp2_session *nghttp2, const nghttp2_frame *frame, void *user_data) {
     (void)nghttp2;
     lh_h2_session *session = user_data;
-    lh_h2_conduct_begin_block(&session->conduct);
     if (!session->framer.is_server || frame->headers.cat != NGHTTP2_HCAT_REQUEST)
         return 0;
     int32_t id = frame->hd.stream_id;

@@ -110,7 +110,8 @@ static uint32_t count_of_sender(const lh_stream_place *of) {
     return count;
 }
 
-/* Of one peer's: of the sender that has most. Else what has stood still for longer, or is older. */
+/* Whether a place is given up before the other one. Among the places of one peer, those of the
+ * sender that has most go first; then the one that has stood still for longer, or is older. */
 static bool goes_rather(const lh_stream_place *place, const lh_stream_place *other,
                         bool is_of_one) {
     const uint32_t places = is_of_one ? count_of_sender(place) : 0,
@@ -118,7 +119,8 @@ static bool goes_rather(const lh_stream_place *place, const lh_stream_place *oth
     return places != others ? places > others : place->idle_ticks >= other->idle_ticks;
 }
 
-/* peer NULL: of all. */
+/* Cancels the stream that goes first: of this peer, or of all where peer is NULL. False: none may
+ * be cancelled. */
 static bool drop_stillest(lh_stream_quota *quota, const char *peer) {
     lh_stream_place *stillest = NULL;
     for (lh_stream_place *place = quota->first; place; place = place->next)

@@ -24,7 +24,7 @@ void lh_h2_time_share_spend(lh_h2_time_share *share, int64_t spent_us, int64_t n
     share->pause_until_us = now_us + PAUSE_US;
 }
 
-/* What is too little for a whole microsecond is left to the next time. */
+/* Adds what has come into the bucket by now; a fraction of a microsecond is counted next time. */
 static void grow(lh_h2_time_share *share, int64_t now_us) {
     int64_t grown_us = (now_us - share->grown_at_us) / share->parts;
     share->grown_at_us += grown_us * share->parts;

@@ -160,8 +160,8 @@ static void take(lh_h2_transport *transport, size_t length) {
     wake(transport);
 }
 
-/* What comes behind our last words is thrown away, and much of it stays with the kernel: reading it
- * would cost us time for as long as the peer likes to send. */
+/* Discards what the peer sends after our GOAWAY, and stops reading after LINGER_BYTES_MAX: a peer
+ * that never stops sending would cost us time for ever. */
 static void on_read_when_down(lh_h2_transport *transport, ssize_t length) {
     if (length < 0) {
         close_handles(transport);

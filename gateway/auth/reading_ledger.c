@@ -2,6 +2,7 @@
  * hash is salted, so that nobody can choose clients that share a row with somebody else. */
 #include "gateway/auth/reading_ledger.h"
 
+#include "common/base/arithmetic.h"
 #include "common/base/random_id.h"
 #include "gateway/auth/rate_bucket.h"
 
@@ -52,8 +53,7 @@ static entry *find(lh_reading_ledger *ledger, uint64_t client) {
 }
 
 static uint32_t us_per_minute(const lh_reading_share *share) {
-    uint32_t ms = share->ms_per_minute;
-    return (ms < MS_PER_MINUTE_MAX ? ms : MS_PER_MINUTE_MAX) * 1000u;
+    return lh_min_u32(share->ms_per_minute, MS_PER_MINUTE_MAX) * 1000u;
 }
 
 /* The client's entry, perhaps in the place of whoever has used least. */
@@ -74,8 +74,7 @@ static entry *open_entry(lh_reading_ledger *ledger, const lh_reading_share *shar
 void lh_reading_ledger_spend(lh_reading_ledger *ledger, const lh_reading_share *share,
                              uint64_t used_us, int64_t now_us) {
     entry *of = open_entry(ledger, share, now_us);
-    int64_t from_us = of->settled_us > now_us ? of->settled_us : now_us;
-    of->settled_us = from_us + (int64_t)used_us * LH_READING_SETTLES_IN;
+    of->settled_us = lh_max_i64(of->settled_us, now_us) + (int64_t)used_us * LH_READING_SETTLES_IN;
     lh_rate_bucket_set_limit(&of->left, us_per_minute(share), now_us);
     lh_rate_bucket_spend(&of->left, used_us, now_us);
 }
@@ -91,5 +90,5 @@ int64_t lh_reading_ledger_wait_us(lh_reading_ledger *ledger, const lh_reading_sh
 
 int64_t lh_reading_ledger_settled_us(lh_reading_ledger *ledger, uint64_t client, int64_t now_us) {
     const entry *of = find(ledger, client);
-    return of && of->settled_us > now_us ? of->settled_us : now_us;
+    return of ? lh_max_i64(of->settled_us, now_us) : now_us;
 }

@@ -23,11 +23,17 @@
 
 #define MIB 1048576.0
 
+/* claims->count: there is none of this worker. */
+static uint32_t index_of(const lh_claims *claims, const char *worker) {
+    uint32_t i = 0;
+    while (i < claims->count && strcmp(claims->claims[i].worker, worker) != 0)
+        i++;
+    return i;
+}
+
 const lh_claim *lh_claims_find(const lh_claims *claims, const char *worker) {
-    for (uint32_t i = 0; i < claims->count; i++)
-        if (strcmp(claims->claims[i].worker, worker) == 0)
-            return &claims->claims[i];
-    return NULL;
+    const uint32_t index = index_of(claims, worker);
+    return index < claims->count ? &claims->claims[index] : NULL;
 }
 
 static lh_claim claim_of(const lh_claims *claims, const char *worker) {
@@ -40,9 +46,9 @@ double lh_claims_times(const lh_claims *claims, const char *worker) {
 }
 
 static lh_claim *place_of(lh_claims *claims, const char *worker) {
-    for (uint32_t i = 0; i < claims->count; i++)
-        if (strcmp(claims->claims[i].worker, worker) == 0)
-            return &claims->claims[i];
+    const uint32_t index = index_of(claims, worker);
+    if (index < claims->count)
+        return &claims->claims[index];
     if (claims->count < LH_CLAIMS_MAX)
         return &claims->claims[claims->count++];
     claims->oldest = (claims->oldest + 1) % LH_CLAIMS_MAX;

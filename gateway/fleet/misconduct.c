@@ -34,11 +34,17 @@ lh_worker_standing lh_misconduct_standing(const lh_misconduct_record *record, in
                                                                             : LH_STANDING_TRUSTED;
 }
 
+/* The count of records: there is none of this worker. */
+static uint32_t index_of(const lh_misconduct *misconduct, const char *worker) {
+    uint32_t i = 0;
+    while (i < misconduct->count && strcmp(misconduct->records[i].worker, worker) != 0)
+        i++;
+    return i;
+}
+
 static lh_misconduct_record *record_of(lh_misconduct *misconduct, const char *worker) {
-    for (uint32_t i = 0; i < misconduct->count; i++)
-        if (strcmp(misconduct->records[i].worker, worker) == 0)
-            return &misconduct->records[i];
-    return NULL;
+    const uint32_t index = index_of(misconduct, worker);
+    return index < misconduct->count ? &misconduct->records[index] : NULL;
 }
 
 static lh_misconduct_record *new_record(lh_misconduct *misconduct, const char *worker) {
@@ -100,10 +106,8 @@ void lh_misconduct_note_step(lh_misconduct *misconduct, const char *worker, int6
 
 const lh_misconduct_record *lh_misconduct_find(const lh_misconduct *misconduct,
                                                const char *worker) {
-    for (uint32_t i = 0; misconduct && i < misconduct->count; i++)
-        if (strcmp(misconduct->records[i].worker, worker) == 0)
-            return &misconduct->records[i];
-    return NULL;
+    const uint32_t index = misconduct ? index_of(misconduct, worker) : 0;
+    return misconduct && index < misconduct->count ? &misconduct->records[index] : NULL;
 }
 
 int64_t lh_misconduct_suspended_until_us(const lh_misconduct *misconduct, const char *worker,

@@ -1,6 +1,8 @@
 /* The generic cell rate algorithm (ITU-T I.371) for each address, in a table of small sets. */
 #include "gateway/http/handshake_limits.h"
 
+#include "common/base/arithmetic.h"
+
 #include <stddef.h>
 
 /* Of one address: so many at once, which take half a second and are more than a client's first
@@ -9,10 +11,6 @@
 #define INTERVAL_US 125000
 /* A client that stays away for longer has its stock to come back with. */
 #define FREE_US 600000000
-
-static int64_t later(int64_t one_us, int64_t other_us) {
-    return one_us > other_us ? one_us : other_us;
-}
 
 static lh_handshake_address *set_of(lh_handshake_limits *limits, uint64_t address) {
     return limits->sets[(address * 0x9e3779b97f4a7c15u >> 32) % LH_HANDSHAKE_SETS];
@@ -31,8 +29,8 @@ static lh_handshake_address *find(lh_handshake_limits *limits, uint64_t address)
 static lh_handshake_address *add(lh_handshake_limits *limits, uint64_t address) {
     lh_handshake_address *set = set_of(limits, address), *least = set;
     for (uint32_t i = 1; i < LH_HANDSHAKE_WAYS; i++)
-        if (later(set[i].whole_us, set[i].free_until_us) <
-            later(least->whole_us, least->free_until_us))
+        if (lh_max_i64(set[i].whole_us, set[i].free_until_us) <
+            lh_max_i64(least->whole_us, least->free_until_us))
             least = &set[i];
     *least = (lh_handshake_address){.address = address};
     return least;
@@ -44,7 +42,7 @@ bool lh_handshake_limits_begin(lh_handshake_limits *limits, uint64_t address, in
         at = add(limits, address);
     if (now_us < at->free_until_us)
         return true;
-    int64_t whole_us = later(at->whole_us, now_us) + INTERVAL_US;
+    int64_t whole_us = lh_max_i64(at->whole_us, now_us) + INTERVAL_US;
     if (whole_us - now_us > (int64_t)STOCK * INTERVAL_US)
         return false;
     at->whole_us = whole_us;
@@ -56,7 +54,7 @@ void lh_handshake_limits_complete(lh_handshake_limits *limits, uint64_t address,
     lh_handshake_address *at = find(limits, address);
     if (!at)
         return;
-    at->whole_us = later(at->whole_us - INTERVAL_US, 1);
+    at->whole_us = lh_max_i64(at->whole_us - INTERVAL_US, 1);
     if (is_known)
         at->free_until_us = now_us + FREE_US;
 }

@@ -66,17 +66,17 @@ static enum MHD_Result on_accept(void *context, const struct sockaddr *peer, soc
     lh_http_server *server = context;
     int64_t now_us = lh_clock_us();
     unsigned long long left_out;
-    char text[LH_ADDRESS_TEXT_BYTES];
     (void)length;
     pthread_mutex_lock(&server->handshakes_mutex);
     bool begins = lh_handshake_limits_begin(&server->handshakes, lh_address_key(peer), now_us);
-    bool is_said = !begins && lh_log_limit_take(&server->handshakes_log, now_us, &left_out);
     pthread_mutex_unlock(&server->handshakes_mutex);
-    lh_address_render(peer, text);
-    if (is_said)
+    if (!begins && lh_log_limit_take(&server->handshakes_log, now_us, &left_out)) {
+        char text[LH_ADDRESS_TEXT_BYTES];
+        lh_address_render(peer, text);
         lh_log(LH_LOG_WARN, "api",
                "too many TLS handshakes without a request: closed peer=%s left_out=%llu", text,
                left_out);
+    }
     return begins ? MHD_YES : MHD_NO;
 }
 

@@ -18,8 +18,6 @@
 #include <time.h>
 
 #define REQUEST_ID_MAX 128
-/* A longer body leaves so much memory behind that it is worth giving back. */
-#define LARGE_BYTES 16384u
 /* Connections and bodies that were too many come in within a second, or are ended. */
 #define CROWD_RETRY_MS 1000
 
@@ -426,7 +424,7 @@ static void log_malformed(const lh_http_request *request, const lh_http_outcome 
 
 /* Also one that did not come whole. */
 static bool has_large_body(const lh_http_request *request) {
-    return request->chunked || request->announced_bytes > LARGE_BYTES;
+    return request->chunked || request->announced_bytes > LH_LARGE_BODY_BYTES;
 }
 
 static void on_done(void *state, const lh_http_request *request, const lh_http_outcome *outcome) {

@@ -121,21 +121,14 @@ static void discard(lh_reader_work *work) {
     free(work);
 }
 
-/* Processor time of this thread. */
-static int64_t used_us(void) {
-    struct timespec used;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
-    return (int64_t)used.tv_sec * 1000000 + used.tv_nsec / 1000;
-}
-
 /* Unlocked. Gives the processor time that it took. */
 static uint64_t run_task(const lh_reader_task *task, int64_t wait_us) {
-    int64_t begun_us = used_us();
+    int64_t begun_us = lh_clock_thread_us();
     if (wait_us > 0)
         task->refuse(task->context, wait_us);
     else
         task->run(task->context);
-    return (uint64_t)(used_us() - begun_us);
+    return (uint64_t)(lh_clock_thread_us() - begun_us);
 }
 
 /* With the pool locked, as it is again afterwards. */

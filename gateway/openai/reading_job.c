@@ -6,9 +6,6 @@
 
 #include <stdlib.h>
 
-/* A longer body takes long, whatever it says; so much text takes a millisecond or two. */
-#define LARGE_BYTES 16384u
-
 struct lh_openai_reading_job {
     const lh_openai_service *service;
     lh_http_exchange *exchange; /* there as long as the exchange has not ended the job */
@@ -82,7 +79,7 @@ static bool submit(lh_openai_reading_job *job, lh_openai_error *error) {
     const lh_reader_task task = {.share = job->share,
                                  .bytes = job->length,
                                  /* what a compressed one holds is not known */
-                                 .is_large = job->is_gzip || job->length > LARGE_BYTES,
+                                 .is_large = job->is_gzip || job->length > LH_LARGE_BODY_BYTES,
                                  .run = run,
                                  .refuse = refuse,
                                  .on_end = on_end,

@@ -4,6 +4,10 @@
 
 #include "gateway/openai/reading.h"
 
+/* A longer body takes long to read, whatever it says, and leaves so much memory behind that it is
+ * worth giving back; so much text takes a millisecond or two. */
+#define LH_LARGE_BODY_BYTES 16384u
+
 typedef struct lh_openai_reading_job lh_openai_reading_job;
 
 /* Whose the body is. */

@@ -114,24 +114,24 @@ static void the_bound_of_a_block_is_exact(void **state) {
     (void)state;
     lh_error error;
     lh_h2_conduct conduct = {0};
-    lh_h2_conduct_begin_block(&conduct);
+    lh_h2_conduct_count_block_frame(&conduct, true, 0, NULL);
     assert_int_equal(count_field(&conduct, 10, 10, &error), LH_OK);      /* 52 */
     assert_int_equal(count_field(&conduct, 10, 6, &error), LH_OK);       /* 100 */
     assert_int_equal(count_field(&conduct, 0, 0, &error), LH_ERR_LIMIT); /* a name alone costs 32 */
     assert_string_equal(error.message, "the headers of one request or answer are over 100 bytes");
-    lh_h2_conduct_begin_block(&conduct);
+    lh_h2_conduct_count_block_frame(&conduct, true, 0, NULL);
     assert_int_equal(count_field(&conduct, 10, 58, &error), LH_OK);
-    lh_h2_conduct_begin_block(&conduct);
+    lh_h2_conduct_count_block_frame(&conduct, true, 0, NULL);
     assert_int_equal(count_field(&conduct, 10, 59, &error), LH_ERR_LIMIT);
 }
 
 /* Blocks of a hundred bytes until one is too many. */
 static int allowed_blocks(lh_h2_conduct *conduct, lh_error *error) {
     int counted = 0;
-    lh_h2_conduct_begin_block(conduct);
+    lh_h2_conduct_count_block_frame(conduct, true, 0, NULL);
     while (count_field(conduct, 34, 34, error) == LH_OK) {
         counted++;
-        lh_h2_conduct_begin_block(conduct);
+        lh_h2_conduct_count_block_frame(conduct, true, 0, NULL);
     }
     return counted;
 }
