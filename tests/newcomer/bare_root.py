@@ -6,6 +6,7 @@ import contextlib
 import os
 import pathlib
 import shutil
+import socket
 import subprocess
 import tempfile
 import threading
@@ -93,7 +94,7 @@ class BareRoot:
     def give_ways(self):
         """What the network of this machine asks of everybody in it: resolvers, and authorities of its own."""
         shutil.copy("/etc/resolv.conf", self.folder / "etc/resolv.conf")
-        (self.folder / "etc/hosts").write_text("127.0.0.1 localhost\n")
+        (self.folder / "etc/hosts").write_text(f"127.0.0.1 localhost {socket.gethostname()}\n")
         if OWN_AUTHORITIES.is_dir():
             shutil.copytree(OWN_AUTHORITIES, self.folder / OWN_AUTHORITIES.relative_to("/"), dirs_exist_ok=True)
 
@@ -121,9 +122,9 @@ class BareRoot:
         self.first = int(children[0])
 
     def command(self, text, user="root", folder="/root"):
-        """The words that run a shell's text inside, as a user's login does."""
+        """The words that run a shell's text inside, after a login of its own: what one text has put into the user's ~/.local/bin the next one finds."""
         enter = ["nsenter", f"--target={self.first}", "--mount", "--pid", "--uts", "--ipc", "--net", "chroot", str(self.folder)]
-        shell = f"cd {folder} && exec bash -euo pipefail -c \"$0\""
+        shell = f"cd {folder} && exec bash -leuo pipefail -c \"$0\""
         home = "/root" if user == "root" else f"/home/{user}"
         clean = ["env", "-i", f"HOME={home}", f"USER={user}", "LANG=C.UTF-8", "TERM=dumb",
                  "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"]
