@@ -18,6 +18,7 @@ class Fleet:
     that does not end well (sanitizers tell of leaks so) fails the test."""
 
     fair_ends = {0, -signal.SIGKILL}
+    fleet_host = gateway_host = "127.0.0.1"  # where the fleet port is, and how workers name that
     # All of its workers come at once, so nobody waits for more.
     QUICK_START = ["--plan-delay-ms", "100", "--renew-ms", "100"]
 
@@ -67,7 +68,7 @@ class Fleet:
         self.gateway = Program(
             "gateway",
             [self.gateway_program, "--model", self.model, "--listen", f"127.0.0.1:{self.port}", "--fleet-listen",
-             f"127.0.0.1:{self.fleet_port}", "--workers", str(self.worker_count), *self.gateway_flags],
+             f"{self.fleet_host}:{self.fleet_port}", "--workers", str(self.worker_count), *self.gateway_flags],
             self.folder,
         )
 
@@ -83,7 +84,7 @@ class Fleet:
         worker = Program(
             name,
             [*self.worker_programs.get(number, [self.worker_program]), "--name", name, "--site", f"site-{number + 1}", "--gateway",
-             f"http://127.0.0.1:{self.gateway_port_for(number)}", "--listen", "127.0.0.1:0", "--threads", str(self.threads),
+             f"http://{self.gateway_host}:{self.gateway_port_for(number)}", "--listen", "127.0.0.1:0", "--threads", str(self.threads),
              "--cache-dir", self.cache_folder(number), *self.worker_flags],
             self.folder,
         )

@@ -5,6 +5,7 @@
 #include "common/protocol/control_seal.h"
 #include "worker/control/control_json.h"
 #include "worker/control/gateway_inquiry.h"
+#include "worker/weights/clear_http2.h"
 
 #include <curl/curl.h>
 #include <stdio.h>
@@ -27,6 +28,7 @@ struct lh_control_client {
     bool secure;
     lh_tls_expectation gateway; /* where it is secure */
     bool has_answered;          /* once: so the scheme is right */
+    bool is_kept;               /* the last PUT succeeded: its connection serves the next one */
 };
 
 static size_t on_bytes(char *bytes, size_t size, size_t count, void *context) {
@@ -76,15 +78,13 @@ static bool set_options(lh_control_client *client, const char *url, const lh_tls
                 curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L) == CURLE_OK &&
                 curl_easy_setopt(easy, CURLOPT_TCP_NODELAY, 1L) == CURLE_OK &&
                 curl_easy_setopt(easy, CURLOPT_PROXY, "") == CURLE_OK &&
+                /* each connection asks for the name anew: the gateway may have moved */
+                curl_easy_setopt(easy, CURLOPT_DNS_CACHE_TIMEOUT, 0L) == CURLE_OK &&
+                /* a new connection replaces one whose request has timed out */
+                curl_easy_setopt(easy, CURLOPT_MAXCONNECTS, 1L) == CURLE_OK &&
                 curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_TIMEOUT_MS) == CURLE_OK &&
                 curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, ANSWER_TIMEOUT_MS) == CURLE_OK;
-    if (tls)
-        return good && set_tls(client, tls);
-    /* libcurl 7.88 cannot use such a connection twice (curl issue 10634). */
-    return good &&
-           curl_easy_setopt(easy, CURLOPT_HTTP_VERSION,
-                            (long)CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE) == CURLE_OK &&
-           curl_easy_setopt(easy, CURLOPT_FORBID_REUSE, 1L) == CURLE_OK;
+    return good && (!tls || set_tls(client, tls));
 }
 
 lh_status lh_control_client_create(const char *gateway_url, const char *worker_name,
@@ -162,14 +162,36 @@ static lh_status no_answer(lh_control_client *client, CURLcode code, lh_error *e
                    hint(client, code));
 }
 
-static lh_status perform(lh_control_client *client, const char *message, lh_error *error) {
+/* One request, on the kept connection or on a new one. A connection that failed is never used
+ * again. */
+static CURLcode send_once(lh_control_client *client) {
     client->length = 0;
     client->too_long = false;
     client->gateway.is_refused = client->gateway.is_own_revoked = false;
     client->error[0] = '\0';
+    curl_easy_setopt(client->easy, CURLOPT_FRESH_CONNECT, (long)!client->is_kept);
+    if (!client->secure)
+        curl_easy_setopt(client->easy, CURLOPT_HTTP_VERSION,
+                         lh_clear_http2_version(client->is_kept));
+    CURLcode code = curl_easy_perform(client->easy);
+    client->is_kept = code == CURLE_OK;
+    return code;
+}
+
+/* The gateway may have closed a kept connection or may have been replaced: what fails there is sent
+ * again at once on a new one. A report may arrive twice: it says what is. */
+static CURLcode send_report(lh_control_client *client) {
+    bool was_kept = client->is_kept;
+    CURLcode code = send_once(client);
+    bool is_final = code == CURLE_OK || code == CURLE_OPERATION_TIMEDOUT || client->too_long ||
+                    client->gateway.is_refused || client->gateway.is_own_revoked;
+    return was_kept && !is_final ? send_once(client) : code;
+}
+
+static lh_status perform(lh_control_client *client, const char *message, lh_error *error) {
     curl_easy_setopt(client->easy, CURLOPT_POSTFIELDS, message);
     curl_easy_setopt(client->easy, CURLOPT_POSTFIELDSIZE, (long)strlen(message));
-    CURLcode code = curl_easy_perform(client->easy);
+    CURLcode code = send_report(client);
     client->answer[client->length] = '\0';
     if (client->too_long) {
         return lh_fail(error, LH_ERR_LIMIT, "the gateway's answer is longer than %u bytes",

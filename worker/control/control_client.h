@@ -1,5 +1,6 @@
 /* One PUT of the control plane, with libcurl. Blocking: for a thread that may wait. One thread at a
- * time; the connection is kept between calls. */
+ * time; the connection is kept between calls, and a new one resolves the name anew. The process has
+ * to ignore SIGPIPE. */
 #pragma once
 
 #include "common/base/status.h"

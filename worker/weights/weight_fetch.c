@@ -10,6 +10,7 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/net/tls_expectation.h"
+#include "worker/weights/clear_http2.h"
 
 #include <assert.h>
 #include <curl/curl.h>
@@ -38,12 +39,14 @@ struct lh_weight_fetch {
     int64_t stall_timeout_ms, retry_delay_ms;
     uint32_t tries;
     lh_tls_expectation gateway; /* of connections to its fleet port */
+    bool is_kept;               /* the last try succeeded: its connection serves the next one */
 };
 
 /* What one call is after: a range, or the whole of a document. */
 typedef struct transfer {
     lh_weight_fetch *fetch;
     const char *url;
+    bool prior_knowledge;
     lh_text_buffer *document; /* NULL: a range */
     uint64_t offset, length;  /* length: of the range, or the most that the document may have */
     uint64_t received;
@@ -205,6 +208,15 @@ static lh_status drive(transfer *t) {
     return lh_fail(t->error, LH_ERR_NO_MEMORY, "%s: libcurl fails", t->url);
 }
 
+/* A connection that failed or stalled is never used again. */
+static bool choose_connection(const transfer *t) {
+    CURL *easy = t->fetch->easy;
+    long version = t->prior_knowledge ? lh_clear_http2_version(t->fetch->is_kept)
+                                      : (long)CURL_HTTP_VERSION_2TLS;
+    return curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, version) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, (long)!t->fetch->is_kept) == CURLE_OK;
+}
+
 static lh_status try_once(transfer *t) {
     char range[48];
     CURL *easy = t->fetch->easy;
@@ -215,10 +227,12 @@ static lh_status try_once(transfer *t) {
     t->has_range = t->may_retry = t->fetch->gateway.is_refused = false;
     t->status = LH_OK;
     t->curl_error[0] = 0;
-    if (curl_easy_setopt(easy, CURLOPT_RANGE, t->document ? NULL : range) != CURLE_OK ||
+    if (!choose_connection(t) ||
+        curl_easy_setopt(easy, CURLOPT_RANGE, t->document ? NULL : range) != CURLE_OK ||
         curl_multi_add_handle(t->fetch->multi, easy) != CURLM_OK)
         return lh_fail(t->error, LH_ERR_NO_MEMORY, "%s: out of memory", t->url);
     lh_status status = drive(t);
+    t->fetch->is_kept = status == LH_OK;
     curl_multi_remove_handle(t->fetch->multi, easy);
     return status;
 }
@@ -272,21 +286,15 @@ static CURLcode on_gateway_context(CURL *easy, void *ssl_context, void *fetch) {
     return CURLE_OK;
 }
 
-/* With prior knowledge each request has a connection of its own: libcurl 7.88.1 (Debian 12) cannot
- * use one of those twice, the second request fails in "the HTTP2 framing layer" (curl issue 10634).
- * Over TLS, connections are kept. */
 static lh_status start(transfer *t, lh_weight_url url) {
     CURL *easy = t->fetch->easy;
-    long version =
-        url.prior_knowledge ? CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE : CURL_HTTP_VERSION_2TLS;
     t->url = url.url;
+    t->prior_knowledge = url.prior_knowledge;
     if (curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, url.is_gateway ? 0L : 2L) != CURLE_OK ||
         curl_easy_setopt(easy, CURLOPT_SSL_CTX_FUNCTION,
                          url.is_gateway ? on_gateway_context : NULL) != CURLE_OK ||
         curl_easy_setopt(easy, CURLOPT_SSL_CTX_DATA, t->fetch) != CURLE_OK ||
         curl_easy_setopt(easy, CURLOPT_URL, url.url) != CURLE_OK ||
-        curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, version) != CURLE_OK ||
-        curl_easy_setopt(easy, CURLOPT_FORBID_REUSE, (long)url.prior_knowledge) != CURLE_OK ||
         curl_easy_setopt(easy, CURLOPT_HEADERDATA, t) != CURLE_OK ||
         curl_easy_setopt(easy, CURLOPT_WRITEDATA, t) != CURLE_OK ||
         curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, t->curl_error) != CURLE_OK)
@@ -340,6 +348,8 @@ static bool set_options(CURL *easy, const lh_weight_fetch_options *options) {
     if (curl_easy_setopt(easy, CURLOPT_PROXY, "") != CURLE_OK ||
         curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https") != CURLE_OK ||
         curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L) != CURLE_OK ||
+        /* each connection asks for the name anew: the server may have moved */
+        curl_easy_setopt(easy, CURLOPT_DNS_CACHE_TIMEOUT, 0L) != CURLE_OK ||
         curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_3) != CURLE_OK ||
         curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_TIMEOUT_MS) != CURLE_OK ||
         curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, RECEIVE_BYTES) != CURLE_OK ||
@@ -370,7 +380,10 @@ lh_status lh_weight_fetch_create(const lh_weight_fetch_options *options, lh_weig
     created->tries = options->tries ? options->tries : TRIES;
     created->easy = curl_easy_init();
     created->multi = curl_multi_init();
-    if (!created->easy || !created->multi || !set_options(created->easy, options)) {
+    if (!created->easy || !created->multi ||
+        /* a new connection replaces one that has stalled, which libcurl would use again */
+        curl_multi_setopt(created->multi, CURLMOPT_MAXCONNECTS, 1L) != CURLM_OK ||
+        !set_options(created->easy, options)) {
         lh_weight_fetch_destroy(created);
         return lh_fail(error, LH_ERR_NO_MEMORY, "weights: libcurl cannot be set up");
     }

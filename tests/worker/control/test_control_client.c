@@ -95,6 +95,37 @@ static void test_the_body_goes_and_the_answer_comes_without_its_seal(void **stat
     bench_close(&b);
 }
 
+/* In the clear as over TLS; and what the gateway has closed, by ending, is never tried in vain. */
+static void test_reports_share_a_connection(void **state) {
+    (void)state;
+    authority a;
+    authority_open(&a);
+    authority_issue(&a, "ca", NULL, "fleet", NULL, 10);
+    authority_issue(&a, "gateway", "ca", "?", "URI:longhaul://gateway", 10);
+    authority_issue(&a, "worker", "ca", "?", "URI:longhaul://worker/w?site=home", 10);
+    lh_tls_options gateway = authority_options(&a, "gateway", "ca"),
+                   worker = authority_options(&a, "worker", "ca");
+    for (int secure = 0; secure < 2; secure++) {
+        const lh_tls_options *tls = secure ? &gateway : NULL;
+        char first[64];
+        bench b;
+        bench_open(&b, tls);
+        connect_to(&b, b.gateway.url, secure ? &worker : NULL);
+        assert_int_equal(put(&b, "{}"), LH_OK);
+        strcpy(first, b.gateway.put_peer);
+        for (int i = 0; i < 3; i++) {
+            assert_int_equal(put(&b, "{}"), LH_OK);
+            assert_string_equal(b.gateway.put_peer, first);
+        }
+        control_gateway_close(&b.gateway);
+        control_gateway_open(&b.gateway, &b.loop, tls);
+        assert_int_equal(put(&b, "{}"), LH_OK);
+        assert_string_not_equal(b.gateway.put_peer, first);
+        bench_close(&b);
+    }
+    authority_close(&a);
+}
+
 static void test_an_answer_whose_seal_is_wrong_is_not_believed(void **state) {
     (void)state;
     bench b;
@@ -285,6 +316,7 @@ static void test_without_memory_there_is_no_client_and_no_report(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_body_goes_and_the_answer_comes_without_its_seal),
+        cmocka_unit_test(test_reports_share_a_connection),
         cmocka_unit_test(test_an_answer_whose_seal_is_wrong_is_not_believed),
         cmocka_unit_test(test_a_refusal_is_quoted_by_its_first_line),
         cmocka_unit_test(test_an_answer_of_the_greatest_length_is_read_and_a_longer_one_is_not),

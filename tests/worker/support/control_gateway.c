@@ -5,6 +5,7 @@
 #include "tests/support/loop.h"
 
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -88,8 +89,7 @@ static void on_request(void *context, lh_h2_stream *stream, const lh_h2_request 
         assert_string_equal(headers->path, "/fleet/workers/w");
     else
         assert_int_equal(strncmp(headers->path, "/chains/c/steps/", 16), 0);
-    if (!q->is_put)
-        snprintf(g->result_peer, sizeof g->result_peer, "%s", headers->peer);
+    snprintf(q->is_put ? g->put_peer : g->result_peer, sizeof g->put_peer, "%s", headers->peer);
     *events = &request_events;
     *stream_context = q;
 }
@@ -98,6 +98,7 @@ void control_gateway_open(control_gateway *g, uv_loop_t *loop, const lh_tls_opti
     lh_h2_limits limits = lh_h2_default_limits();
     char listen[32];
     lh_error error;
+    signal(SIGPIPE, SIG_IGN); /* as the worker does: a kept connection may have been closed */
     snprintf(listen, sizeof listen, "127.0.0.1:%d", g->port);
     if (lh_h2_server_create(loop, listen, tls, &limits, on_request, g, &g->server, &error) != LH_OK)
         fail_msg("%s", error.message);

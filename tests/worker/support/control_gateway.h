@@ -19,7 +19,7 @@ typedef struct control_gateway {
     int puts;
     uint32_t results, trials; /* steps of chain "c", and of the trial of its last hop */
     /* the ends of the connections that the last of them came by */
-    char result_peer[64], trial_peer[64];
+    char put_peer[64], result_peer[64], trial_peer[64];
     bool closed;
 } control_gateway;
 
