@@ -1,3 +1,4 @@
+/* Which libcurl this is decides. */
 #include "worker/weights/clear_http2.h"
 
 #include <curl/curl.h>
