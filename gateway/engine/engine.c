@@ -405,7 +405,8 @@ static lh_status create_parts(lh_engine *engine, lh_error *error) {
     lh_status status = lh_router_create(o->replicas, &o->fleet, &o->scheduler, &sink, lh_clock_us(),
                                         &engine->router, error);
     if (status == LH_OK)
-        status = lh_router_check_answers(engine->router, o->spot_check_rate, lh_random_u64(), error);
+        status =
+            lh_router_check_answers(engine->router, o->spot_check_rate, lh_random_u64(), error);
     if (status == LH_OK)
         status = lh_submission_queue_create(engine->places, o->fleet.context, wake, engine,
                                             &engine->submissions, error);

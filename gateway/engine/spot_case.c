@@ -52,7 +52,8 @@ static bool are_same(const lh_spot_case *spot, uint32_t a, uint32_t b) {
 }
 
 static lh_spot_verdict judge_third(const lh_spot_case *spot, uint32_t *wrong) {
-    bool is_first = are_same(spot, 0, 2), is_again = spot->opinions[2].chain == spot->opinions[0].chain;
+    bool is_first = are_same(spot, 0, 2),
+         is_again = spot->opinions[2].chain == spot->opinions[0].chain;
     *wrong = is_first ? 1 : 0;
     if (is_again)
         return is_first ? LH_SPOT_OPEN : LH_SPOT_WRONG;

@@ -1,5 +1,5 @@
-/* One answer that is being checked: what several computations of it have given, and what follows from
- * that. Each opinion is a list of digests, one of each draw (answer_record.h).
+/* One answer that is being checked: what several computations of it have given, and what follows
+ * from that. Each opinion is a list of digests, one of each draw (answer_record.h).
  *
  *   opinions so far                              verdict, or who is asked next
  *   1  the chain A that answered                 another chain B
@@ -12,7 +12,8 @@
  *   4  B does not say what it said before        WRONG: B
  *      B does                                    UNDECIDED
  *
- * Sound chains say the same, to the bit, however often they are asked. Pure. Thread: one at a time. */
+ * Sound chains say the same, to the bit, however often they are asked. Pure. Thread: one at a time.
+ */
 #pragma once
 
 #include "gateway/schedule/answer_record.h"
@@ -48,8 +49,8 @@ const char *lh_spot_verdict_name(lh_spot_verdict verdict);
 void lh_spot_case_init(lh_spot_case *spot, lh_answer_record *record, uint32_t chain,
                        int64_t now_us);
 void lh_spot_case_reset(lh_spot_case *spot);
-/* Whether this chain, which can be asked, is to be asked next. has_third: there is a chain beside the
- * two that were asked first. */
+/* Whether this chain, which can be asked, is to be asked next. has_third: there is a chain beside
+ * the two that were asked first. */
 bool lh_spot_case_asks(const lh_spot_case *spot, uint32_t chain, bool has_third);
 /* Adds an opinion and owns its draws. The case is OPEN. */
 void lh_spot_case_add(lh_spot_case *spot, const lh_spot_opinion *opinion);

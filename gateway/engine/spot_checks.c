@@ -126,8 +126,7 @@ typedef struct standing_search {
 static void look_at_standing(void *context, const char *worker) {
     standing_search *search = context;
     const lh_misconduct_record *record = lh_misconduct_find(search->misconduct, worker);
-    search->has_suspect |=
-        lh_misconduct_standing(record, search->now_us) != LH_STANDING_TRUSTED;
+    search->has_suspect |= lh_misconduct_standing(record, search->now_us) != LH_STANDING_TRUSTED;
 }
 
 static double rate_of(const lh_spot_checks *checks, uint32_t chain, int64_t now_us) {
@@ -169,8 +168,7 @@ static void remove_at(lh_spot_checks *checks, uint32_t index, lh_spot_verdict ve
             (checks->count - index) * sizeof checks->cases[0]);
 }
 
-static void remove_case(lh_spot_checks *checks, const lh_spot_case *spot,
-                        lh_spot_verdict verdict) {
+static void remove_case(lh_spot_checks *checks, const lh_spot_case *spot, lh_spot_verdict verdict) {
     uint32_t index = 0;
     while (checks->cases[index] != spot)
         index++;
@@ -202,10 +200,10 @@ static bool drop_oldest(lh_spot_checks *checks) {
 
 static void add_case(lh_spot_checks *checks, uint32_t chain, lh_answer_record *record,
                      int64_t now_us) {
-    bool is_sound = !record->is_of_several && record->epoch > 0 &&
-                    record->chain == lh_scheduler_chain_name(scheduler_at(checks, chain)) &&
-                    lh_chain_has_computed(chain_at(checks, chain), record->epoch,
-                                          record->used_cache);
+    bool is_sound =
+        !record->is_of_several && record->epoch > 0 &&
+        record->chain == lh_scheduler_chain_name(scheduler_at(checks, chain)) &&
+        lh_chain_has_computed(chain_at(checks, chain), record->epoch, record->used_cache);
     while (is_sound && !has_room(checks, record) && drop_oldest(checks))
         ;
     lh_spot_case *spot = is_sound && has_room(checks, record) ? calloc(1, sizeof *spot) : NULL;
@@ -281,7 +279,8 @@ static void list_member(void *context, const char *worker) {
 /* Whose opinion contradicts the one that is wrong: its chain's own, or another's. */
 static uint32_t other_than(const lh_spot_case *spot, uint32_t wrong) {
     uint32_t other = spot->count - 1;
-    while (other == wrong || lh_spot_case_difference(spot, other, wrong) == spot->record->draw_count)
+    while (other == wrong ||
+           lh_spot_case_difference(spot, other, wrong) == spot->record->draw_count)
         other--;
     return other;
 }
@@ -389,9 +388,8 @@ static bool ask(lh_spot_checks *checks, uint32_t chain, int64_t now_us) {
     lh_spot_case *spot = find_case(checks, chain);
     lh_error error;
     checks->retry_us[chain] = now_us + RETRY_US;
-    uint64_t *draws = lh_scheduler_is_idle(scheduler)
-                          ? calloc(spot->record->draw_count, sizeof *draws)
-                          : NULL;
+    uint64_t *draws =
+        lh_scheduler_is_idle(scheduler) ? calloc(spot->record->draw_count, sizeof *draws) : NULL;
     if (!draws)
         return false;
     if (lh_scheduler_recompute(scheduler, spot->record, draws, &error) != LH_OK) {

@@ -319,10 +319,10 @@ void lh_fleet_blame_all(lh_fleet *fleet, lh_worker_fault fault, int64_t now_us,
     const lh_worker *worker;
     for (uint32_t i = 0; i < fleet->chain.stage_count; i++)
         for (uint32_t k = 0; lh_chain_member(&fleet->chain, fleet->registry, i, k, &worker); k++) {
-            int64_t until_us = worker ? lh_misconduct_note_fault(fleet->options.misconduct,
-                                                                 worker->report.name, fault, reason,
-                                                                 now_us)
-                                      : 0;
+            int64_t until_us =
+                worker ? lh_misconduct_note_fault(fleet->options.misconduct, worker->report.name,
+                                                  fault, reason, now_us)
+                       : 0;
             if (until_us > 0)
                 suspend(fleet, worker->report.name, until_us, reason, now_us);
         }

@@ -241,8 +241,7 @@ lh_block_table *lh_kv_store_begin(lh_kv_store *store, uint64_t number, lh_prefix
     return NULL;
 }
 
-lh_block_table *lh_kv_store_begin_private(lh_kv_store *store, uint64_t number,
-                                          uint32_t positions) {
+lh_block_table *lh_kv_store_begin_private(lh_kv_store *store, uint64_t number, uint32_t positions) {
     const lh_kv_ledger *ledger = &store->pool.ledger;
     uint64_t blocks = lh_kv_ledger_blocks_for(ledger, positions);
     if (blocks > lh_kv_ledger_blocks_free(ledger))

@@ -1,4 +1,5 @@
-/* The digests of draws have their places from the beginning: nothing is allocated as tokens come. */
+/* The digests of draws have their places from the beginning: nothing is allocated as tokens come.
+ */
 #include "gateway/schedule/answer_record.h"
 
 #include "common/base/arithmetic.h"

@@ -1,6 +1,6 @@
 /* What is kept of an answer that may be computed again: what was asked, the tokens, and a digest of
- * all that was told with each token that was drawn. Two chains that compute with the same arithmetic
- * give the same digests. Plain data. Thread: one at a time. */
+ * all that was told with each token that was drawn. Two chains that compute with the same
+ * arithmetic give the same digests. Plain data. Thread: one at a time. */
 #pragma once
 
 #include "gateway/schedule/sequence_request.h"

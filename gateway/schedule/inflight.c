@@ -208,7 +208,7 @@ double lh_inflight_times_as_long(const lh_inflight *inflight, const lh_inflight_
     bool is_lone = step->step == inflight->lone_step && !step->is_through;
     return is_lone && step->alone_us > 0 && !step->draws_often
                ? (double)(now_us - step->submitted_us) / step->alone_us
-                                         : 0;
+               : 0;
 }
 
 void lh_inflight_pass(lh_inflight *inflight, lh_inflight_step *step) {

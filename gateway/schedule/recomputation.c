@@ -31,10 +31,8 @@ lh_status lh_recomputation_begin(lh_recomputation *again, const lh_answer_record
         lh_sequence_destroy(sequence);
         return lh_fail(error, LH_ERR_BUSY, "too few pages are free to compute an answer again");
     }
-    *again = (lh_recomputation){.state = LH_RECOMPUTATION_RUNS,
-                                .record = record,
-                                .draws = draws,
-                                .sequence = sequence};
+    *again = (lh_recomputation){
+        .state = LH_RECOMPUTATION_RUNS, .record = record, .draws = draws, .sequence = sequence};
     return LH_OK;
 }
 

@@ -7,8 +7,8 @@
  *     p p p p p p p p a b c d          rows: the prompt, then a, b, c
  *                   | | | |            draws: at the prompt's last row and at each after it
  *
- * It has pages of its own (kv_store.h): nothing that is cached is used for it or given up for it, and
- * nothing of it stays. It is in no queue and holds no place, and it is nobody's work
+ * It has pages of its own (kv_store.h): nothing that is cached is used for it or given up for it,
+ * and nothing of it stays. It is in no queue and holds no place, and it is nobody's work
  * (fair_share.h). Whoever comes to the chain ends it.
  *
  * Thread: one at a time. */

@@ -1,5 +1,5 @@
-/* Answers that are computed again on another chain: sound fleets are never blamed, whoever gives wrong
- * tokens that look right is found and left out, and nobody waits for a check. */
+/* Answers that are computed again on another chain: sound fleets are never blamed, whoever gives
+ * wrong tokens that look right is found and left out, and nobody waits for a check. */
 #include <stddef.h>
 
 #include "tests/fleet/support/small_fleet.h"
@@ -101,6 +101,10 @@ static void serve(simulation *sim, int count, uint32_t tokens, int64_t pause_ms)
     }
 }
 
+static uint64_t falsified_by(simulation *sim, int node) {
+    return toy_worker_current_figures(simulation_worker(sim, node)).falsified;
+}
+
 static void assert_no_breach(simulation *sim) {
     small_fleet_pass(sim, 2000);
     assert_int_equal(simulation_breaches(sim), 0);
@@ -114,11 +118,12 @@ static void sound_chains_agree(void **state) {
         int workers;
         uint64_t memory_bytes;
         lh_wire_type wire;
-    } fleets[] = {{2, 2, WHOLE, LH_WIRE_F32}, {3, 3, WHOLE, LH_WIRE_F16}, {2, 4, HALF, LH_WIRE_F32},
-                  {2, 4, HALF, LH_WIRE_F16},  {2, 6, 4700, LH_WIRE_F16},  {2, 5, HALF, LH_WIRE_F32}};
+    } fleets[] = {{2, 2, WHOLE, LH_WIRE_F32}, {3, 3, WHOLE, LH_WIRE_F16},
+                  {2, 4, HALF, LH_WIRE_F32},  {2, 4, HALF, LH_WIRE_F16},
+                  {2, 6, 4700, LH_WIRE_F16},  {2, 5, HALF, LH_WIRE_F32}};
     for (size_t i = 0; i < sizeof fleets / sizeof fleets[0]; i++) {
-        simulation *sim = create(fleets[i].chains, fleets[i].workers, fleets[i].memory_bytes, 1,
-                                 fleets[i].wire);
+        simulation *sim =
+            create(fleets[i].chains, fleets[i].workers, fleets[i].memory_bytes, 1, fleets[i].wire);
         assert_true(spot_figures(sim).is_possible);
         serve(sim, 12, 50, 600);
         small_fleet_pass(sim, 5000);
@@ -131,7 +136,8 @@ static void sound_chains_agree(void **state) {
     }
 }
 
-/* Tokens of a lossy wire depend on where the model is split: two and three workers do not compare. */
+/* Tokens of a lossy wire depend on where the model is split: two and three workers do not compare.
+ */
 static void other_splits_of_a_lossy_wire_are_not_compared(void **state) {
     (void)state;
     simulation *sim = create(2, 5, HALF, 1, LH_WIRE_F16);
@@ -171,10 +177,10 @@ static void who_forges_is_found_and_left_out(void **state) {
                 serve(sim, 3, 40, 100);
                 small_fleet_pass(sim, 1500);
             }
-            print_message("%u chains, the %u. forges: suspended after %d answers, %u of %u tokens\n",
-                          chains, guilty + 1, 3 * served,
-                          (unsigned)toy_worker_current_figures(simulation_worker(sim, forger)).falsified,
-                          (unsigned)(3 * served * 40));
+            print_message(
+                "%u chains, the %u. forges: suspended after %d answers, %u of %u tokens\n", chains,
+                guilty + 1, 3 * served, (unsigned)falsified_by(sim, forger),
+                (unsigned)(3 * served * 40));
             assert_true(is_suspended(sim, forger));
             for (int node = 1; node <= (int)chains; node++)
                 assert_true(node == forger || is_trusted(sim, node));
@@ -285,8 +291,8 @@ static void clients_do_not_wait_for_checks(void **state) {
         simulation_destroy(sim);
     }
     for (int i = 0; i < STREAMS; i++)
-        worst_us = took_us[1][i] - took_us[0][i] > worst_us ? took_us[1][i] - took_us[0][i]
-                                                            : worst_us;
+        worst_us =
+            took_us[1][i] - took_us[0][i] > worst_us ? took_us[1][i] - took_us[0][i] : worst_us;
     print_message("first token %.2f ms, with checks %.2f; whole answer %.1f ms, with checks %.1f "
                   "(worst %.1f more); %u answers checked meanwhile\n",
                   (double)first_us[0] / MS, (double)first_us[1] / MS, (double)whole_us[0] / MS,
@@ -313,7 +319,8 @@ static void a_busy_fleet_checks_nothing(void **state) {
     simulation_destroy(sim);
 }
 
-/* Workers come and go, requests are cancelled, all the while that all is checked: nobody is blamed. */
+/* Workers come and go and requests are cancelled, while all answers are checked: nobody is blamed.
+ */
 static void a_fleet_in_trouble_blames_nobody(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 12; seed++) {

@@ -453,8 +453,7 @@ static bool compute(toy_worker *worker, job *j) {
             uint64_t value = worker->first_layer == 0 ? toy_embed(j->tokens[row]) : j->values[row];
             for (uint32_t layer = worker->first_layer; layer < worker->last_layer; layer++)
                 value = toy_layer(&states[layer], layer, held->length, value);
-            j->values[row] =
-                worker->last_layer < TOY_LAYERS ? pass_row(worker, value) : value;
+            j->values[row] = worker->last_layer < TOY_LAYERS ? pass_row(worker, value) : value;
         }
         if (segment->sample && segment->sampling.counter != held->length)
             note_breach(worker, "wrong counter");
@@ -584,9 +583,9 @@ static uint32_t draw(toy_worker *worker, const job *j, lh_step_result *results) 
         score(j, segment, row - segment->rows, result);
         pool(j, segment, row - segment->rows, result);
         if (segment->sample)
-            result->sample.token = falsify(
-                worker, forge(worker, &segment->sampling,
-                              draw_token(worker, j->values[row - 1], &segment->sampling)));
+            result->sample.token =
+                falsify(worker, forge(worker, &segment->sampling,
+                                      draw_token(worker, j->values[row - 1], &segment->sampling)));
     }
     return count;
 }

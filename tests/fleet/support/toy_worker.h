@@ -53,7 +53,7 @@ typedef struct toy_worker_figures {
     int64_t busy_us;
     /* pages or steps over the limit, a gap or overlap in positions, a wrong counter */
     uint64_t breaches;
-    uint64_t forged;   /* tokens */
+    uint64_t forged; /* tokens */
     uint64_t falsified;
     uint64_t masks;    /* that came */
     uint64_t corrupt;  /* bodies refused for their checksums */
