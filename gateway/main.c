@@ -132,11 +132,15 @@ static lh_status start_engine(gateway *g, lh_error *error) {
         return lh_fail(error, LH_ERR_INVALID, "--wire %s is no wire type", s->wire);
     const lh_team_policy teams = lh_gateway_settings_teams(s);
     lh_overlap_spec overlap;
+    double spot_check_rate;
     lh_status status = lh_overlap_spec_parse(s->overlap, &overlap, error);
+    if (status == LH_OK)
+        status = lh_gateway_settings_spot_rate(s, &spot_check_rate, error);
     if (status != LH_OK)
         return status;
     lh_engine_options options = {
         .replicas = (uint32_t)s->replicas,
+        .spot_check_rate = spot_check_rate,
         .fleet = {.model = &g->model.profile,
                   .planner = {.sites = s->sites, .stages = (uint32_t)s->stages},
                   .has_aim = strcmp(s->objective, "off") != 0,

@@ -53,11 +53,17 @@ static void check_gateway(const lh_fleet_document *d, lh_findings *f) {
 
 static void report_suspension(const lh_document_worker *w, lh_findings *f) {
     lh_finding_advise(
-        lh_findings_add(f, LH_VERDICT_TO_DO, w->name, "its results were refused%s: %s",
-                        w->is_needed ? ", and it is used since nothing serves without it" : "",
-                        w->misconduct),
-        "test its memory (memtest86+, rasdaemon) and see that nobody else has its certificate; it "
-        "is tried again by itself");
+        lh_findings_add(
+            f, LH_VERDICT_TO_DO, w->name, "%s%s: %s",
+            w->gave_wrong_answer ? "its chain gave a wrong answer" : "its results were refused",
+            w->is_needed ? ", and it is used since nothing serves without it" : "", w->misconduct),
+        w->gave_wrong_answer
+            ? "one worker of its chain is wrong, and which one is not known: test the memory of "
+              "each "
+              "(memtest86+, rasdaemon), and see that nobody else has their certificates; they are "
+              "tried again by themselves"
+            : "test its memory (memtest86+, rasdaemon) and see that nobody else has its "
+              "certificate; it is tried again by itself");
 }
 
 static void check_workers(const lh_fleet_document *d, lh_findings *f) {

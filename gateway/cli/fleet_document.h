@@ -34,6 +34,7 @@ typedef struct lh_document_worker {
     } trial;
     bool is_suspended;                       /* its results were refused */
     bool is_needed;                          /* all the same, since nothing serves without it */
+    bool gave_wrong_answer;                  /* that is of its chain; else: */
     char misconduct[LH_DOCUMENT_TEXT_BYTES]; /* the last thing that was refused; "": nothing */
     bool has_clock;
     int64_t clock_offset_ms;

@@ -82,6 +82,9 @@ static void read_worker(const json_t *object, lh_document_worker *worker) {
     COPY(standing, misconduct, "standing");
     worker->is_suspended = strcmp(standing, "suspended") == 0;
     worker->is_needed = is_true(misconduct, "is_needed");
+    char fault[16];
+    COPY(fault, misconduct, "fault");
+    worker->gave_wrong_answer = strcmp(fault, "wrong_answer") == 0;
     COPY(worker->misconduct, misconduct, "reason");
     worker->has_clock = json_is_integer(json_object_get(object, "clock_offset_ms"));
     worker->clock_offset_ms = integer_of(object, "clock_offset_ms");

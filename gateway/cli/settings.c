@@ -20,6 +20,7 @@
 #include "gateway/text/model_aliases.h"
 
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define AT(field) offsetof(lh_gateway_settings, field)
@@ -113,6 +114,9 @@ static const lh_option options[] = {
      "how many chains of the model: the workers are dealt into so many complete ones where they "
      "can hold it so often, and each request goes to the one that is expected to be through with "
      "it first"},
+    {"spot-check", LH_OPTION_TEXT, AT(spot_check), "0", "RATE", 0, 0, NULL,
+     "share of the answers, 0 to 1, that are computed again on another of --replicas while that "
+     "rests, and compared: so a worker that gives wrong tokens is found, and left out; 0: none"},
     {"stages", LH_OPTION_NUMBER, AT(stages), "0", "N", 0, 64, NULL,
      "how many workers a chain has; 0: all that are there"},
     {"tensor-parallel", LH_OPTION_CHOICE, AT(tensor_parallel), "auto", NULL, 0, 0,
@@ -350,6 +354,33 @@ static lh_status check_objective(const lh_gateway_settings *settings, lh_error *
     return LH_OK;
 }
 
+lh_status lh_gateway_settings_spot_rate(const lh_gateway_settings *settings, double *rate,
+                                        lh_error *error) {
+    char *end;
+    *rate = strtod(settings->spot_check, &end);
+    if (end == settings->spot_check || *end || !(*rate >= 0 && *rate <= 1))
+        return lh_fail(error, LH_ERR_INVALID,
+                       "--spot-check %.100s is no share: give a number from 0 to 1, such as 0.05",
+                       settings->spot_check);
+    return LH_OK;
+}
+
+static lh_status check_spot_check(const lh_gateway_settings *settings, lh_error *error) {
+    double rate;
+    lh_status status = lh_gateway_settings_spot_rate(settings, &rate, error);
+    if (status != LH_OK || rate == 0)
+        return status;
+    if (settings->replicas < 2)
+        return lh_fail(error, LH_ERR_INVALID,
+                       "--spot-check goes with --replicas 2 or more: an answer is checked by "
+                       "another chain of the model");
+    if (strcmp(settings->gpu_math, "fast") == 0)
+        return lh_fail(error, LH_ERR_INVALID,
+                       "--spot-check goes with --gpu-math exact: fast answers of two machines may "
+                       "differ though both are sound");
+    return LH_OK;
+}
+
 lh_team_policy lh_gateway_settings_teams(const lh_gateway_settings *settings) {
     return lh_team_policy_parse(settings->tensor_parallel);
 }
@@ -360,6 +391,8 @@ lh_status lh_gateway_settings_check(const lh_gateway_settings *settings, lh_erro
         status = check_fleet_port(settings, error);
     if (status == LH_OK)
         status = check_objective(settings, error);
+    if (status == LH_OK)
+        status = check_spot_check(settings, error);
     if (status != LH_OK)
         return status;
     if (settings->lease_ms < 2 * settings->renew_ms)

@@ -31,7 +31,8 @@ typedef struct lh_gateway_settings {
     const char *tensor_parallel; /* LH_TEAM_POLICY_CHOICES */
     const char *rebalance;
     int64_t survey_bytes;
-    const char *objective; /* "off" or lh_goal_parse */
+    const char *spot_check; /* a share, 0 to 1 */
+    const char *objective;  /* "off" or lh_goal_parse */
     int64_t token_ms_max;
     int64_t context, rows_max;
     const char *overlap;     /* lh_overlap_spec_parse */
@@ -61,6 +62,9 @@ typedef struct lh_gateway_settings {
 /* The table behind the flags, the configuration file, --help and the documents. */
 extern const lh_option_table lh_gateway_option_table;
 
+/* The share of answers that are checked. LH_ERR_INVALID: it is none. */
+lh_status lh_gateway_settings_spot_rate(const lh_gateway_settings *settings, double *rate,
+                                        lh_error *error);
 /* Of --tensor-parallel. */
 lh_team_policy lh_gateway_settings_teams(const lh_gateway_settings *settings);
 /* What the table cannot say: flags that need each other. LH_ERR_INVALID: the message names them and

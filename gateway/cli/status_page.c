@@ -358,8 +358,12 @@ static void put_others(lh_text_page *p, const lh_fleet_document *document, const
         put_coloured(p, YELLOW, LAYERS_COLUMNS, worker->role);
         unsigned indent = MARK_COLUMNS + c->site + c->name + LAYERS_COLUMNS;
         if (worker->is_needed)
-            lh_text_page_put_words(p, indent,
-                                   "its results were refused, and nothing serves without it:");
+            lh_text_page_put_words(
+                p, indent,
+                worker->gave_wrong_answer
+                    ? "its chain gave a wrong answer, and nothing serves "
+                      "without it:"
+                    : "its results were refused, and nothing serves without it:");
         lh_text_page_put_words(p, indent, worker->is_needed ? worker->misconduct : worker->reason);
         lh_text_page_break(p);
     }

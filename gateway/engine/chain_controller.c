@@ -326,6 +326,14 @@ void lh_chain_controller_forget(lh_chain_controller *controller, const char *wor
     settle(controller, now_us);
 }
 
+void lh_chain_controller_blame(lh_chain_controller *controller, const char *reason,
+                               int64_t now_us) {
+    note_load(controller);
+    lh_scheduler_doubt(controller->scheduler, reason);
+    lh_fleet_blame_all(controller->fleet, LH_WORKER_FAULT_WRONG_ANSWER, now_us, reason);
+    settle(controller, now_us);
+}
+
 void lh_chain_controller_note_stand_in(lh_chain_controller *controller, bool has_stand_in) {
     controller->has_stand_in = has_stand_in;
 }

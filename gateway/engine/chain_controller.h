@@ -79,6 +79,9 @@ void lh_chain_controller_step_done(lh_chain_controller *controller, uint32_t epo
 /* As lh_fleet_forget. */
 void lh_chain_controller_forget(lh_chain_controller *controller, const char *worker,
                                 int64_t now_us);
+/* It has given an answer that is wrong: all its workers are held responsible, since nobody knows
+ * which one made it so, and nothing that they keep is relied upon any more. */
+void lh_chain_controller_blame(lh_chain_controller *controller, const char *reason, int64_t now_us);
 /* Whether its sequences could go on with another chain: then they do not keep a worker that is to
  * leave. */
 void lh_chain_controller_note_stand_in(lh_chain_controller *controller, bool has_stand_in);

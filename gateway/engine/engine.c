@@ -5,6 +5,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
+#include "common/base/random_id.h"
 #include "common/metrics/published_text.h"
 #include "gateway/engine/chain_driver.h"
 #include "gateway/engine/deferred_events.h"
@@ -403,6 +404,9 @@ static lh_status create_parts(lh_engine *engine, lh_error *error) {
     engine->places = o->replicas * o->scheduler.sequences_max + o->scheduler.queue_max;
     lh_status status = lh_router_create(o->replicas, &o->fleet, &o->scheduler, &sink, lh_clock_us(),
                                         &engine->router, error);
+    if (status == LH_OK)
+        status =
+            lh_router_check_answers(engine->router, o->spot_check_rate, lh_random_u64(), error);
     if (status == LH_OK)
         status = lh_submission_queue_create(engine->places, o->fleet.context, wake, engine,
                                             &engine->submissions, error);

@@ -15,6 +15,7 @@
 struct lh_engine_options {
     /* Chains of the model: 1..LH_REPLICAS_MAX. */
     uint32_t replicas;
+    double spot_check_rate; /* the share of answers that several chains check: 0 to 1 */
     lh_fleet_options fleet;
     /* sequences_max: of each chain; queue_max: of all. */
     lh_scheduler_options scheduler;

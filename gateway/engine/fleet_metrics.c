@@ -420,8 +420,8 @@ static const struct worker_family {
     {"longhaul_worker_stage_failed", LH_METRIC_GAUGE, is_failed,
      "1: the worker cannot load its stage."},
     {"longhaul_worker_suspended", LH_METRIC_GAUGE, is_suspended,
-     "1: the worker's results were refused, and chains are planned without it where that is "
-     "possible."},
+     "1: the worker's results were refused, or its chain's answers wrong, and chains are planned "
+     "without it where that is possible."},
     {"longhaul_worker_kv_pages", LH_METRIC_GAUGE, pages_total, "Pages of the worker's KV cache."},
     {"longhaul_worker_kv_free_pages", LH_METRIC_GAUGE, pages_free, "Of those, the free ones."},
     {"longhaul_worker_active_steps", LH_METRIC_GAUGE, steps_active, "Steps at the worker now."},
@@ -505,14 +505,35 @@ static void render_workers(const chain_view *views, uint32_t count, const lh_fle
                              worker_families[f].help);
         visit_workers(views, count, now_us, render_worker_value, &worker_families[f], e);
     }
-    lh_exposition_family(e, "longhaul_worker_faults_total", LH_METRIC_COUNTER,
-                         "Results of the worker that were refused, and that did not come.");
+    lh_exposition_family(
+        e, "longhaul_worker_faults_total", LH_METRIC_COUNTER,
+        "Results of the worker that were refused, and that did not come, and wrong "
+        "answers of its chain.");
     visit_workers(views, count, now_us, render_faults, NULL, e);
     if (!view->members)
         return;
     lh_exposition_family(e, "longhaul_worker_certificate_expiry_timestamp_seconds", LH_METRIC_GAUGE,
                          "Until when the worker's certificate is good, as Unix time.");
     visit_workers(views, count, now_us, render_certificate, view->members, e);
+}
+
+/* ---- Answers that are checked ---- */
+
+static void render_spot_checks(const lh_router *router, lh_exposition *e) {
+    const lh_spot_figures f = lh_router_spot_figures(router);
+    if (f.rate == 0)
+        return;
+    lh_exposition_family(e, "longhaul_spot_checks_total", LH_METRIC_COUNTER,
+                         "Answers that were computed again on another chain, and how that ended.");
+    for (lh_spot_verdict verdict = LH_SPOT_AGREED; verdict < LH_SPOT_VERDICTS; verdict++)
+        lh_exposition_count(e, LH_METRIC_LABELS({"result", lh_spot_verdict_name(verdict)}),
+                            f.verdicts[verdict]);
+    lh_exposition_family(e, "longhaul_spot_checks_waiting", LH_METRIC_GAUGE,
+                         "Answers that are kept until a chain rests that can check them.");
+    lh_exposition_count(e, NULL, f.waiting);
+    lh_exposition_family(e, "longhaul_spot_checks_possible", LH_METRIC_GAUGE,
+                         "1: two chains that are up give the same bits.");
+    lh_exposition_count(e, NULL, f.is_possible);
 }
 
 /* ---- All ---- */
@@ -531,4 +552,5 @@ void lh_fleet_metrics_render(const lh_router *router, const lh_fleet_view *view,
     render_stages(views, count, e);
     render_hops(views, count, e);
     render_workers(views, count, view, now_us, e);
+    render_spot_checks(router, e);
 }

@@ -77,12 +77,12 @@ static json_t *render_misconduct(const lh_misconduct *misconduct, const lh_worke
     for (lh_worker_fault fault = 0; fault < LH_WORKER_FAULT_KINDS; fault++)
         json_object_set_new(faults, lh_worker_fault_name(fault),
                             json_integer((json_int_t)record->faults[fault]));
-    return json_pack("{s:s, s:b, s:o, s:o, s:s}", "standing", lh_worker_standing_name(standing),
-                     "is_needed", (int)is_needed, "suspended_ms",
-                     standing == LH_STANDING_SUSPENDED
-                         ? json_integer((record->until_us - now_us) / 1000)
-                         : json_null(),
-                     "faults", faults, "reason", record->reason);
+    return json_pack(
+        "{s:s, s:b, s:o, s:o, s:s, s:s}", "standing", lh_worker_standing_name(standing),
+        "is_needed", (int)is_needed, "suspended_ms",
+        standing == LH_STANDING_SUSPENDED ? json_integer((record->until_us - now_us) / 1000)
+                                          : json_null(),
+        "faults", faults, "fault", lh_worker_fault_name(record->last), "reason", record->reason);
 }
 
 /* How many times as slow as it says a worker is held to be; null where it is believed. */
@@ -328,6 +328,19 @@ static json_t *render_self(const lh_self_description *self) {
                      file_or_null(self->api_key_file), "tls_key", file_or_null(self->tls_key_file));
 }
 
+/* Null where no answer is checked. */
+static json_t *render_spot_checks(const lh_router *router) {
+    const lh_spot_figures f = lh_router_spot_figures(router);
+    if (f.rate == 0)
+        return json_null();
+    json_t *checks = json_pack("{s:f, s:b, s:i}", "rate", f.rate, "is_possible", (int)f.is_possible,
+                               "waiting", (int)f.waiting);
+    for (lh_spot_verdict verdict = LH_SPOT_AGREED; verdict < LH_SPOT_VERDICTS; verdict++)
+        json_object_set_new(checks, lh_spot_verdict_name(verdict),
+                            json_integer((json_int_t)f.verdicts[verdict]));
+    return checks;
+}
+
 /* Of several chains' queues, all whole numbers and lists together. */
 static void add_up(json_t *sum, const json_t *more) {
     const char *key;
@@ -385,10 +398,11 @@ char *lh_fleet_view_render(const lh_router *router, const lh_fleet_model *model,
     if (lh_router_count(router) > 1)
         json_object_del(queue, "decode"); /* of each chain alone */
     json_t *whole =
-        json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "state", view->state, "reason",
-                  text_or_null(reason_of(router)), "gateway", render_self(&view->self), "model",
-                  about, "numbers", render_numbers(view->numbers), "workers", workers, "chains",
-                  chains, "matrix", render_matrix(lh_router_links(router), now_us), "queue", queue);
+        json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "state", view->state,
+                  "reason", text_or_null(reason_of(router)), "gateway", render_self(&view->self),
+                  "model", about, "numbers", render_numbers(view->numbers), "workers", workers,
+                  "chains", chains, "matrix", render_matrix(lh_router_links(router), now_us),
+                  "queue", queue, "spot_checks", render_spot_checks(router));
     char *text = whole ? json_dumps(whole, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
     json_decref(whole);
     return text;

@@ -32,6 +32,7 @@ struct lh_router {
     /* A worker keeps its standing in whichever chain it is. */
     lh_misconduct misconduct;
     lh_claims claims;
+    lh_spot_checks *checks; /* NULL: no answer is checked */
     lh_chain_controller *controllers[LH_REPLICAS_MAX];
     char names[LH_REPLICAS_MAX][LH_WORKER_NAME_BYTES];
 };
@@ -98,12 +99,26 @@ lh_status lh_router_create(uint32_t count, const lh_fleet_options *fleet,
 void lh_router_destroy(lh_router *router) {
     if (!router)
         return;
+    lh_spot_checks_destroy(router->checks);
     for (uint32_t i = 0; i < router->count; i++)
         lh_chain_controller_destroy(router->controllers[i]);
     lh_replica_members_destroy(router->members);
     lh_link_matrix_destroy(router->links);
     lh_relays_destroy(router->relays);
     free(router);
+}
+
+lh_status lh_router_check_answers(lh_router *router, double rate, uint64_t secret,
+                                  lh_error *error) {
+    const lh_spot_options options = {rate, secret, router->count, router->controllers,
+                                     &router->misconduct};
+    assert(!router->checks && rate >= 0 && rate <= 1);
+    return rate > 0 && router->count > 1 ? lh_spot_checks_create(&options, &router->checks, error)
+                                         : LH_OK;
+}
+
+lh_spot_figures lh_router_spot_figures(const lh_router *router) {
+    return router->checks ? lh_spot_checks_figures(router->checks) : (lh_spot_figures){0};
 }
 
 uint32_t lh_router_count(const lh_router *router) {
@@ -359,6 +374,8 @@ lh_status lh_router_submit(lh_router *router, lh_sequence *sequence, int64_t now
     uint32_t index = router->count > 1 ? pick(router, sequence, false) : 0;
     if (index == LH_REPLICA_NONE)
         index = pick_without_room(router);
+    if (router->checks)
+        lh_spot_checks_choose(router->checks, index, sequence, now_us);
     return lh_scheduler_submit(scheduler_at(router, index), sequence, now_us, error);
 }
 
@@ -401,14 +418,20 @@ static bool migrate_one(lh_router *r, int64_t now_us) {
 
 /* ---- Time and actions ---- */
 
+/* True: a chain has something to do. */
+static bool check_answers(lh_router *r, int64_t now_us) {
+    return r->checks && lh_spot_checks_act(r->checks, now_us);
+}
+
 void lh_router_tick(lh_router *router, int64_t now_us) {
     note_stand_ins(router);
     for (uint32_t i = 0; i < router->count; i++)
         lh_chain_controller_tick(router->controllers[i], now_us);
+    check_answers(router, now_us);
 }
 
 int64_t lh_router_deadline_us(const lh_router *router) {
-    int64_t least_us = INT64_MAX;
+    int64_t least_us = router->checks ? lh_spot_checks_deadline_us(router->checks) : INT64_MAX;
     for (uint32_t i = 0; i < router->count; i++)
         least_us = lh_min_i64(least_us, lh_chain_controller_deadline_us(router->controllers[i]));
     return least_us;
@@ -424,7 +447,7 @@ bool lh_router_next_action(lh_router *router, int64_t now_us, uint32_t *index, l
                 return true;
             }
         }
-    } while (migrate_one(r, now_us));
+    } while (migrate_one(r, now_us) || check_answers(r, now_us));
     return false;
 }
 

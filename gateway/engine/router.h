@@ -10,6 +10,7 @@
 #pragma once
 
 #include "gateway/engine/chain_controller.h"
+#include "gateway/engine/spot_checks.h"
 #include "gateway/fleet/replica_deal.h"
 
 typedef struct lh_router lh_router;
@@ -22,6 +23,13 @@ lh_status lh_router_create(uint32_t count, const lh_fleet_options *fleet,
                            int64_t now_us, lh_router **router, lh_error *error);
 /* NULL is allowed. */
 void lh_router_destroy(lh_router *router);
+
+/* From now on this share of the answers (0 to 1) is checked (spot_checks.h); secret: so that nobody
+ * can tell which. Of one chain none is. Once, before any sequence is submitted. LH_ERR_NO_MEMORY.
+ */
+lh_status lh_router_check_answers(lh_router *router, double rate, uint64_t secret, lh_error *error);
+/* rate 0: none is checked. */
+lh_spot_figures lh_router_spot_figures(const lh_router *router);
 
 /* ---- The chains, by index ---- */
 

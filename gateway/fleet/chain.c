@@ -185,6 +185,29 @@ void lh_chain_inherit(lh_chain *chain, const lh_chain *before) {
     }
 }
 
+static bool rounds_between(const lh_chain *chain) {
+    for (uint32_t i = 0; i + 1 < chain->stage_count; i++)
+        if (chain->stages[i].wire != LH_WIRE_F32)
+            return true;
+    return false;
+}
+
+bool lh_chain_gives_same_bits(const lh_chain *a, const lh_chain *b) {
+    return is_same_arithmetic(a, b) || (!rounds_between(a) && !rounds_between(b));
+}
+
+/* A stage whose worker or part is new has emptied its cache. Where all did so together, nothing in
+ * any of the caches is from others. */
+bool lh_chain_has_computed(const lh_chain *chain, uint32_t epoch, bool used_cache) {
+    bool is_of_one_time = true;
+    for (uint32_t i = 0; i < chain->stage_count; i++) {
+        is_of_one_time &= chain->stages[i].kv_epoch == chain->stages[0].kv_epoch;
+        if (chain->stages[i].kv_epoch > epoch)
+            return false;
+    }
+    return chain->stage_count > 0 && epoch <= chain->epoch && (is_of_one_time || !used_cache);
+}
+
 lh_plan lh_chain_plan(const lh_chain *chain, const lh_worker *const *workers, uint32_t count) {
     lh_plan plan = {.stage_count = chain->stage_count};
     for (uint32_t i = 0; i < chain->stage_count; i++) {

@@ -109,6 +109,14 @@ void lh_chain_found_team(lh_chain_team *team, uint32_t epoch);
 /* Whether the same workers have the same parts of the same layers, whatever has become of them. */
 bool lh_chain_has_same_parts(const lh_chain_stage *a, const lh_chain_stage *b);
 
+/* Whether both give the same bits: the layers are divided alike and numbers rounded alike between
+ * them, or no number is rounded between any. Which numbers the machines compute with is the same
+ * for all chains of a gateway. */
+bool lh_chain_gives_same_bits(const lh_chain *a, const lh_chain *b);
+/* Whether what was begun under this epoch, of the same chain, was computed by its present workers
+ * alone, with their present parts. used_cache: also from what had been cached before. */
+bool lh_chain_has_computed(const lh_chain *chain, uint32_t epoch, bool used_cache);
+
 /* Its plan, in indices of workers[count]; LH_PLAN_NOBODY where one is not among them. */
 lh_plan lh_chain_plan(const lh_chain *chain, const lh_worker *const *workers, uint32_t count);
 /* The stage of a worker, or -1. */

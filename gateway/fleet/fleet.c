@@ -313,6 +313,21 @@ void lh_fleet_blame_last(lh_fleet *fleet, uint32_t epoch, lh_worker_fault fault,
         suspend(fleet, worker, until_us, reason, now_us);
 }
 
+/* The members of its teams among them. */
+void lh_fleet_blame_all(lh_fleet *fleet, lh_worker_fault fault, int64_t now_us,
+                        const char *reason) {
+    const lh_worker *worker;
+    for (uint32_t i = 0; i < fleet->chain.stage_count; i++)
+        for (uint32_t k = 0; lh_chain_member(&fleet->chain, fleet->registry, i, k, &worker); k++) {
+            int64_t until_us =
+                worker ? lh_misconduct_note_fault(fleet->options.misconduct, worker->report.name,
+                                                  fault, reason, now_us)
+                       : 0;
+            if (until_us > 0)
+                suspend(fleet, worker->report.name, until_us, reason, now_us);
+        }
+}
+
 void lh_fleet_first_hop(lh_fleet *fleet, bool connected, bool refused, int64_t now_us,
                         const char *reason) {
     fleet->first_hop = connected;

@@ -63,6 +63,9 @@ void lh_fleet_fault(lh_fleet *fleet, uint32_t epoch, int64_t now_us, const char 
  * planned without it. */
 void lh_fleet_blame_last(lh_fleet *fleet, uint32_t epoch, lh_worker_fault fault, int64_t now_us,
                          const char *reason);
+/* Each of its workers had a part in something that is wrong, and which of them made it so is not
+ * known. Who is suspended for that is left out as above. */
+void lh_fleet_blame_all(lh_fleet *fleet, lh_worker_fault fault, int64_t now_us, const char *reason);
 /* A step has come around the ring: all workers of the chain live, and the last one's results, where
  * it had any to send, were fine. */
 void lh_fleet_moved(lh_fleet *fleet, int64_t now_us);

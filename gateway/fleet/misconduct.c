@@ -14,7 +14,7 @@
 #define PAUSE_MAX_US 3600000000
 
 const char *lh_worker_fault_name(lh_worker_fault fault) {
-    static const char *const names[] = {"bad_result", "no_result"};
+    static const char *const names[] = {"bad_result", "no_result", "wrong_answer"};
     return names[fault];
 }
 
@@ -87,6 +87,7 @@ int64_t lh_misconduct_note_fault(lh_misconduct *misconduct, const char *worker,
     lh_worker_standing standing = lh_misconduct_standing(record, now_us);
     record->faults[fault]++;
     record->last_us = now_us;
+    record->last = fault;
     snprintf(record->reason, sizeof record->reason, "%s", reason);
     if (standing == LH_STANDING_SUSPENDED) {
         record->until_us = now_us + record->pause_us; /* it is used, since it is needed */
@@ -98,10 +99,20 @@ int64_t lh_misconduct_note_fault(lh_misconduct *misconduct, const char *worker,
     return now_us < record->until_us ? record->until_us : 0;
 }
 
+static void note_sound(lh_misconduct_record *record, uint32_t steps, int64_t now_us) {
+    if (lh_misconduct_standing(record, now_us) == LH_STANDING_ON_TRIAL)
+        record->steps += steps;
+}
+
+void lh_misconduct_note_agreement(lh_misconduct *misconduct, const char *worker, uint32_t draws,
+                                  int64_t now_us) {
+    note_sound(misconduct ? record_of(misconduct, worker) : NULL, draws, now_us);
+}
+
 void lh_misconduct_note_step(lh_misconduct *misconduct, const char *worker, int64_t now_us) {
     lh_misconduct_record *record = misconduct ? record_of(misconduct, worker) : NULL;
-    if (lh_misconduct_standing(record, now_us) == LH_STANDING_ON_TRIAL)
-        record->steps++;
+    if (record && record->last != LH_WORKER_FAULT_WRONG_ANSWER)
+        note_sound(record, 1, now_us);
 }
 
 const lh_misconduct_record *lh_misconduct_find(const lh_misconduct *misconduct,

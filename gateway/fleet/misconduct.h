@@ -21,6 +21,11 @@
  * innocent the chain without it fails in the same way, and the guilty one is the last one of some
  * chain in the end.
  *
+ * A wrong answer (gateway/engine/spot_checks.h) is one that could have been right by itself, so it
+ * is the whole chain's fault, as far as anybody can tell, and all of its workers are held
+ * responsible. Steps that look fine do not end the trial of one that had a part in such an answer:
+ * as many draws do that were found to be right.
+ *
  * Workers are known by their names, so that a restart clears nobody. One record of all chains of a
  * gateway: a worker that moves to another chain takes its standing along. Pure; time is an
  * argument. Thread: one at a time. */
@@ -42,6 +47,8 @@
 typedef enum lh_worker_fault {
     LH_WORKER_FAULT_BAD_RESULT, /* it sent a result that cannot be, or cannot be read */
     LH_WORKER_FAULT_NO_RESULT,  /* a step was taken, and what it awaits was not sent */
+    /* its chain has given an answer that others, or it itself, have computed otherwise */
+    LH_WORKER_FAULT_WRONG_ANSWER,
     LH_WORKER_FAULT_KINDS
 } lh_worker_fault;
 
@@ -55,12 +62,13 @@ typedef enum lh_worker_standing {
 typedef struct lh_misconduct_record {
     char worker[LH_NAME_BYTES];
     uint64_t faults[LH_WORKER_FAULT_KINDS]; /* since the gateway began */
-    char reason[LH_ERROR_MESSAGE_BYTES];    /* of the last one */
+    lh_worker_fault last;                   /* of them, */
+    char reason[LH_ERROR_MESSAGE_BYTES];    /* and why */
     int64_t last_us;
     uint32_t recent; /* faults that count for the next suspension, */
     int64_t recent_since_us;
     int64_t until_us, pause_us; /* of the last suspension; 0: there was none */
-    uint32_t steps;             /* without a fault since then */
+    uint32_t steps;             /* without a fault since then, or draws that were right */
 } lh_misconduct_record;
 
 /* All zero: nobody has done anything. */
@@ -69,7 +77,7 @@ typedef struct lh_misconduct {
     lh_misconduct_record records[LH_MISCONDUCT_RECORDS_MAX];
 } lh_misconduct;
 
-/* "bad_result", "no_result". */
+/* "bad_result", "no_result", "wrong_answer". */
 const char *lh_worker_fault_name(lh_worker_fault fault);
 /* "trusted", "watched", "suspended", "on_trial". */
 const char *lh_worker_standing_name(lh_worker_standing standing);
@@ -79,6 +87,9 @@ const char *lh_worker_standing_name(lh_worker_standing standing);
 /* The worker has done this. Returns until when it is suspended; 0: it is not. */
 int64_t lh_misconduct_note_fault(lh_misconduct *misconduct, const char *worker,
                                  lh_worker_fault fault, const char *reason, int64_t now_us);
+/* So many draws of the worker's chain were computed again elsewhere, and were the same. */
+void lh_misconduct_note_agreement(lh_misconduct *misconduct, const char *worker, uint32_t draws,
+                                  int64_t now_us);
 /* A step has come around the ring whose results the worker had to send, and they were fine. */
 void lh_misconduct_note_step(lh_misconduct *misconduct, const char *worker, int64_t now_us);
 

@@ -38,8 +38,8 @@ void lh_plan_failure_explain(const lh_error *error, const lh_registry *registry,
                      worker->report.name, why);
         } else if (worker->suspended_until_us > 0) {
             snprintf(reason, LH_ERROR_MESSAGE_BYTES,
-                     "%.120s; worker %s is suspended, since its results were refused", problem,
-                     worker->report.name);
+                     "%.120s; worker %s is suspended, since its results were refused or wrong",
+                     problem, worker->report.name);
         } else if (worker->report.assignment.state == LH_WORKER_FAILED &&
                    worker->report.assignment.error[0]) {
             snprintf(reason, LH_ERROR_MESSAGE_BYTES, "%.120s; worker %s: %.120s", problem,

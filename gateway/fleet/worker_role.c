@@ -21,8 +21,10 @@ static void explain_suspension(const lh_fleet_options *options, const lh_worker 
                                int64_t now_us, char *reason) {
     const lh_misconduct_record *record =
         lh_misconduct_find(options->misconduct, worker->report.name);
-    snprintf(reason, LH_ERROR_MESSAGE_BYTES,
-             "its results were refused: %.200s; it is tried again in %d s",
+    snprintf(reason, LH_ERROR_MESSAGE_BYTES, "%s: %.200s; it is tried again in %d s",
+             record && record->last == LH_WORKER_FAULT_WRONG_ANSWER
+                 ? "its chain gave a wrong answer"
+                 : "its results were refused",
              record ? record->reason : "", seconds_until(worker->suspended_until_us, now_us));
 }
 

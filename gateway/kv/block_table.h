@@ -36,8 +36,9 @@ struct lh_block_table {
     /* resync.c: positions under which the last KV resync lists it while it is live */
     uint32_t standing;
     bool is_live;
-    bool is_sent;   /* rows of it have been sent */
-    bool is_cached; /* eviction.c: not live, and keeps blocks */
+    bool is_private; /* nothing of it is shared, and nothing stays cached */
+    bool is_sent;    /* rows of it have been sent */
+    bool is_cached;  /* eviction.c: not live, and keeps blocks */
     lh_prefix_entry entry;
 
     lh_block_table *source; /* what it forks from until its first rows are sent; NULL: nothing */

@@ -15,6 +15,7 @@ struct lh_kv_store {
     lh_eviction eviction;
     struct lh_block_tables tables;
     struct lh_block_table_queue truncations; /* to be sent */
+    uint64_t private_blocks; /* of live tables that are: they come back before others are evicted */
     uint64_t revision;
     lh_kv_store_figures figures; /* but for `cached` */
 };
@@ -73,6 +74,7 @@ void lh_kv_store_destroy(lh_kv_store *store) {
 void lh_kv_store_reset(lh_kv_store *store, const lh_kv_ledger *chain) {
     forget_everything(store);
     store->pool.ledger = *chain;
+    store->private_blocks = 0;
     lh_kv_ledger_measure(&store->pool.ledger);
     lh_prefix_index_reset(store->index, store->pool.ledger.block_positions);
     store->revision++;
@@ -136,7 +138,8 @@ static void bound_cached(lh_kv_store *store, uint32_t max) {
 
 void lh_kv_store_make_room(lh_kv_store *store, uint64_t blocks) {
     const lh_kv_ledger *ledger = &store->pool.ledger;
-    uint64_t room = lh_kv_ledger_blocks_free(ledger) + ledger->blocks_returning;
+    uint64_t room =
+        lh_kv_ledger_blocks_free(ledger) + ledger->blocks_returning + store->private_blocks;
     lh_eviction_choice choice;
     while (room < blocks && lh_eviction_choose(&store->eviction, blocks - room, &choice)) {
         truncate(store, choice.table, choice.keep);
@@ -238,6 +241,24 @@ lh_block_table *lh_kv_store_begin(lh_kv_store *store, uint64_t number, lh_prefix
     return NULL;
 }
 
+lh_block_table *lh_kv_store_begin_private(lh_kv_store *store, uint64_t number, uint32_t positions) {
+    const lh_kv_ledger *ledger = &store->pool.ledger;
+    uint64_t blocks = lh_kv_ledger_blocks_for(ledger, positions);
+    if (blocks > lh_kv_ledger_blocks_free(ledger))
+        return NULL;
+    lh_block_table *table = lh_block_table_create(number, (lh_prefix_scope){0}, blocks);
+    if (!table)
+        return NULL;
+    table->is_private = true;
+    LIST_INSERT_HEAD(&store->tables, table, all);
+    if (lh_block_table_grow(table, &store->pool, blocks)) {
+        store->private_blocks += table->block_count;
+        return table;
+    }
+    abandon(store, table);
+    return NULL;
+}
+
 void lh_kv_store_share_more(lh_kv_store *store, lh_block_table *table, const uint32_t *tokens,
                             uint32_t length) {
     uint32_t shared;
@@ -273,7 +294,7 @@ static void make_findable(lh_kv_store *store, lh_block_table *table, const uint3
                           uint32_t positions) {
     uint32_t blocks = positions / store->pool.ledger.block_positions;
     assert(blocks <= table->block_count);
-    if (!store->options.keeps_prefixes || blocks <= table->entry.blocks)
+    if (!store->options.keeps_prefixes || table->is_private || blocks <= table->entry.blocks)
         return;
     store->revision++;
     for (uint32_t reached = table->entry.blocks; reached < blocks; reached++) {
@@ -331,6 +352,7 @@ static uint32_t worth_keeping(lh_kv_store *store, lh_block_table *table) {
 void lh_kv_store_free(lh_kv_store *store, lh_block_table *table) {
     assert(table->is_live && table->truncation_state == LH_KV_STAYS);
     lh_block_table_unpin_source(table);
+    store->private_blocks -= table->is_private ? table->block_count : 0;
     if (!table->is_sent) {
         abandon(store, table);
         return;

@@ -73,6 +73,9 @@ uint64_t lh_kv_store_revision(const lh_kv_store *store);
 lh_block_table *lh_kv_store_begin(lh_kv_store *store, uint64_t number, lh_prefix_scope scope,
                                   const uint32_t *tokens, uint32_t length, bool shares,
                                   uint64_t spare);
+/* The same of so many positions that share nothing, and of which nothing will be shared or stay
+ * cached. NULL: so many blocks are not free, or no memory; nothing is evicted for it. */
+lh_block_table *lh_kv_store_begin_private(lh_kv_store *store, uint64_t number, uint32_t positions);
 /* How many of its first positions a sequence with these tokens would share, were it begun now. 0
  * without a chain. */
 uint32_t lh_kv_store_cached_positions(const lh_kv_store *store, lh_prefix_scope scope,

@@ -6,12 +6,23 @@
 
 #include <assert.h>
 
+/* A number that it had before may still stand for a cached prefix on the workers. */
+static uint64_t next_number(const lh_sequence_kv *kv, uint64_t sequence) {
+    assert(!kv->table && kv->computed == 0 && !kv->is_begun && sequence < (uint64_t)1 << 40);
+    return sequence + ((uint64_t)kv->tables << 40);
+}
+
+bool lh_sequence_kv_begin_private(lh_sequence_kv *kv, lh_kv_store *store, uint64_t sequence,
+                                  uint32_t positions) {
+    kv->table = lh_kv_store_begin_private(store, next_number(kv, sequence), positions);
+    kv->tables += kv->table != NULL;
+    return kv->table;
+}
+
 bool lh_sequence_kv_begin(lh_sequence_kv *kv, lh_kv_store *store, uint64_t sequence,
                           lh_prefix_scope scope, const uint32_t *tokens, uint32_t length,
                           bool shares, uint64_t spare) {
-    assert(!kv->table && kv->computed == 0 && !kv->is_begun && sequence < (uint64_t)1 << 40);
-    /* A number that it had before may still stand for a cached prefix on the workers. */
-    uint64_t number = sequence + ((uint64_t)kv->tables << 40);
+    uint64_t number = next_number(kv, sequence);
     kv->table = lh_kv_store_begin(store, number, scope, tokens, length, shares, spare);
     if (!kv->table)
         return false;

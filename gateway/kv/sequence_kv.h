@@ -34,6 +34,10 @@ typedef struct lh_sequence_kv {
 bool lh_sequence_kv_begin(lh_sequence_kv *kv, lh_kv_store *store, uint64_t sequence,
                           lh_prefix_scope scope, const uint32_t *tokens, uint32_t length,
                           bool shares, uint64_t spare);
+/* The same for so many positions, alone: it shares nothing, nobody shares anything of it, nothing
+ * is evicted for it and nothing of it stays. */
+bool lh_sequence_kv_begin_private(lh_sequence_kv *kv, lh_kv_store *store, uint64_t sequence,
+                                  uint32_t positions);
 /* Before its first rows are sent: shares what others have sent meanwhile. Returns whether that is
  * more than before. */
 bool lh_sequence_kv_share_more(lh_sequence_kv *kv, lh_kv_store *store, const uint32_t *tokens,

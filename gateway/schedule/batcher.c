@@ -43,6 +43,11 @@
 /* Every eighth chunk is of the prompt that was let in first. */
 #define ELDEST_SHARE 8u
 
+/* Of an answer that is computed again: the most rows of a step, and what it may take at the slowest
+ * stage. Who comes to the chain waits for a layer of such a step at most. */
+#define AGAIN_ROWS_MAX 64u
+#define AGAIN_STEP_US  10000
+
 struct lh_batcher {
     lh_batcher_options options;
     lh_step_builder builder;
@@ -112,6 +117,8 @@ lh_batcher_figures lh_batcher_current_figures(const lh_batcher *batcher) {
 static void add_rows(lh_batcher *batcher, lh_sequence *sequence, uint32_t rows,
                      lh_step_class step_class) {
     batcher->figures.replayed_rows += lh_sequence_kv_replayed(&sequence->kv, rows);
+    if (sequence->record)
+        lh_answer_record_note_sent(sequence->record, batcher->options.chain_name, batcher->epoch);
     lh_step_builder_add(&batcher->builder, sequence, rows);
     if (lh_sequence_pending(sequence) == 0)
         lh_running_set_sample(batcher->options.running, sequence, step_class);
@@ -382,6 +389,29 @@ static void fill_prefill(lh_batcher *batcher, lh_inflight_step *step) {
         add_company(batcher);
 }
 
+/* ---- An answer that is computed again, where nothing else is to be done ---- */
+
+static uint32_t rows_again(const lh_batcher *batcher) {
+    const lh_cost_chain *costs = lh_overlap_planner_costs(batcher->options.planner);
+    uint32_t most = lh_min_u32(AGAIN_ROWS_MAX, batcher->options.rows_max);
+    if (!costs)
+        return lh_min_u32(most, LH_RECOMPUTATION_DRAWS);
+    return lh_step_budget_rows(costs, lh_recomputation_position(batcher->options.again), most,
+                               AGAIN_STEP_US);
+}
+
+/* As many steps as there are stages keep all of them busy. */
+static void fill_again(lh_batcher *batcher, lh_inflight_step *step) {
+    lh_recomputation *again = batcher->options.again;
+    if (!lh_recomputation_has_rows(again) ||
+        !lh_inflight_has_place(batcher->options.inflight, LH_STEP_PREFILL, batcher->stages))
+        return;
+    uint32_t rows = rows_again(batcher);
+    lh_step_builder_begin(&batcher->builder, step, LH_STEP_PREFILL, rows);
+    lh_recomputation_add(again, &batcher->builder, rows);
+    step->draws_often = true;
+}
+
 /* ---- What a prompt takes that has the chain for itself ---- */
 
 /* The step is about to leave. */
@@ -457,6 +487,8 @@ bool lh_batcher_next(lh_batcher *batcher, int64_t now_us, lh_step_manifest *mani
         fill_prefill(batcher, step);
         add_truncations(batcher, step);
     }
+    if (is_empty(step))
+        fill_again(batcher, step);
     if (is_empty(step))
         return false;
     launch(batcher, step, now_us, manifest);

@@ -1,10 +1,11 @@
-/* What goes into the next step: decode rows first, else a chunk of a prompt; truncations ride along
- * or go by themselves. Thread: one at a time. */
+/* What goes into the next step: decode rows first, else a chunk of a prompt, else rows of an answer
+ * that is computed again; truncations ride along or go by themselves. Thread: one at a time. */
 #pragma once
 
 #include "gateway/cost/decode_groups.h"
 #include "gateway/cost/overlap_plan.h"
 #include "gateway/schedule/inflight.h"
+#include "gateway/schedule/recomputation.h"
 #include "gateway/schedule/running_set.h"
 
 typedef struct lh_batcher lh_batcher;
@@ -16,7 +17,9 @@ typedef struct lh_batcher_options {
     lh_kv_store *store;
     lh_mask_ledger *masks;
     lh_overlap_planner *planner;
+    lh_recomputation *again;
 
+    const char *chain_name;          /* that records are told; outlives them */
     lh_overlap_spec overlap;         /* of sequences that have none of their own */
     uint32_t rows_max, segments_max; /* of any step */
     /* of a prompt's step at the slowest stage while others decode; 0: none */

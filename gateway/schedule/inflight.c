@@ -189,11 +189,9 @@ lh_inflight_step *lh_inflight_find(const lh_inflight *inflight, uint64_t step) {
 lh_inflight_segment *lh_inflight_step_awaits(lh_inflight_step *step, const lh_step_result *result) {
     for (uint32_t i = 0; i < step->segment_count; i++) {
         lh_inflight_segment *segment = &step->segments[i];
-        if (lh_block_table_number(segment->block_table) == result->sequence)
-            return segment->has_result && !segment->has_come &&
-                           segment->first_position + segment->rows == result->position
-                       ? segment
-                       : NULL;
+        if (lh_block_table_number(segment->block_table) == result->sequence &&
+            segment->first_position + segment->rows == result->position)
+            return segment->has_result && !segment->has_come ? segment : NULL;
     }
     return NULL;
 }
@@ -208,8 +206,9 @@ void lh_inflight_step_note_result(lh_inflight_step *step, lh_inflight_segment *s
 double lh_inflight_times_as_long(const lh_inflight *inflight, const lh_inflight_step *step,
                                  int64_t now_us) {
     bool is_lone = step->step == inflight->lone_step && !step->is_through;
-    return is_lone && step->alone_us > 0 ? (double)(now_us - step->submitted_us) / step->alone_us
-                                         : 0;
+    return is_lone && step->alone_us > 0 && !step->draws_often
+               ? (double)(now_us - step->submitted_us) / step->alone_us
+               : 0;
 }
 
 void lh_inflight_pass(lh_inflight *inflight, lh_inflight_step *step) {

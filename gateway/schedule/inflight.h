@@ -46,6 +46,7 @@ typedef struct lh_inflight_step {
     uint32_t mask_drop_count;
     lh_kept_mask **mask_drops; /* room for LH_STEP_MASK_DROPS_MAX */
     bool is_through;           /* the whole chain has computed it */
+    bool draws_often;          /* more than is reckoned with in what it would take */
     bool wants_cancel, is_cancelled;
     /* cancelled, and its request is closed; kept until the workers have surely dropped it too */
     bool is_answered;

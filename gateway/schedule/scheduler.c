@@ -8,6 +8,7 @@
  *     recovery       whether there is a chain, and what becomes of the sequences when it breaks
  *     kv_store       who has the chain's pages
  *     mask_ledger    which masks the last worker keeps
+ *     recomputation  an answer that is computed again while nobody else is here
  *
  * A sequence waits until it is its turn and there is room; then its prompt goes in chunks, and each
  * token that comes back leaves again with a further row, until it ends. What it leaves stays
@@ -83,6 +84,8 @@ struct lh_scheduler {
     lh_admission admission;
     lh_batcher *batcher;
     lh_recovery recovery;
+    lh_recomputation again;
+    lh_answer_record *records; /* to be taken; the latest one first */
 };
 
 /* ---- Life ---- */
@@ -107,8 +110,8 @@ static lh_status create_sequences(lh_scheduler *s, lh_error *error) {
 
 static lh_status create_deciders(lh_scheduler *s, lh_error *error) {
     const lh_scheduler_options *o = &s->options;
-    uint32_t segments_max =
-        lh_min_u32(lh_min_u32(o->sequences_max, o->rows_max), LH_STEP_SEGMENTS_MAX);
+    uint32_t segments_max = lh_max_u32(o->sequences_max, LH_RECOMPUTATION_DRAWS + 1);
+    segments_max = lh_min_u32(lh_min_u32(segments_max, o->rows_max), LH_STEP_SEGMENTS_MAX);
     const lh_inflight_options inflight = {.store = s->store,
                                           .masks = s->masks,
                                           .planner = s->planner,
@@ -131,6 +134,8 @@ static lh_status create_deciders(lh_scheduler *s, lh_error *error) {
                                         .store = s->store,
                                         .masks = s->masks,
                                         .planner = s->planner,
+                                        .again = &s->again,
+                                        .chain_name = o->chain_name,
                                         .overlap = o->overlap,
                                         .rows_max = o->rows_max,
                                         .segments_max = segments_max,
@@ -163,6 +168,9 @@ lh_status lh_scheduler_create(const lh_scheduler_options *options, const lh_sche
 void lh_scheduler_destroy(lh_scheduler *s) {
     if (!s)
         return;
+    for (lh_answer_record *record; (record = lh_scheduler_take_record(s));)
+        lh_answer_record_destroy(record);
+    lh_sequence_destroy(s->again.sequence);
     lh_batcher_destroy(s->batcher);
     lh_inflight_destroy(s->inflight);
     lh_kv_store_destroy(s->store);
@@ -173,6 +181,57 @@ void lh_scheduler_destroy(lh_scheduler *s) {
     lh_wait_queue_reset(&s->queue);
     lh_share_table_destroy(s->queue.shares);
     free(s);
+}
+
+/* ---- Answers that are computed again ---- */
+
+static void keep_record(lh_scheduler *s, lh_sequence *sequence) {
+    lh_answer_record *record = lh_sequence_take_record(sequence);
+    if (!record)
+        return;
+    record->next = s->records;
+    s->records = record;
+}
+
+lh_answer_record *lh_scheduler_take_record(lh_scheduler *s) {
+    lh_answer_record *record = s->records;
+    if (record)
+        s->records = record->next;
+    return record;
+}
+
+static void end_again(lh_scheduler *s, lh_recomputation_state state) {
+    lh_inflight_detach(s->inflight, s->again.sequence);
+    lh_recomputation_end(&s->again, state, s->store);
+}
+
+/* For whoever comes: steps of it that are under way are reset. */
+static void make_way(lh_scheduler *s) {
+    if (s->again.state != LH_RECOMPUTATION_RUNS)
+        return;
+    end_again(s, LH_RECOMPUTATION_DROPPED);
+    lh_inflight_cancel_futile(s->inflight);
+}
+
+bool lh_scheduler_is_idle(const lh_scheduler *s) {
+    return lh_recovery_is_working(&s->recovery) && s->again.state != LH_RECOMPUTATION_RUNS &&
+           s->queue.all.count == 0 && lh_running_set_count(&s->running) == 0 &&
+           lh_inflight_total(s->inflight) == 0;
+}
+
+lh_status lh_scheduler_recompute(lh_scheduler *s, const lh_answer_record *record, uint64_t *draws,
+                                 lh_error *error) {
+    assert(lh_scheduler_is_idle(s));
+    return lh_recomputation_begin(&s->again, record, draws, ++*s->numbers, s->store, error);
+}
+
+lh_recomputation_state lh_scheduler_recomputation(const lh_scheduler *s) {
+    return s->again.state;
+}
+
+void lh_scheduler_doubt(lh_scheduler *s, const char *reason) {
+    if (lh_recovery_is_working(&s->recovery))
+        lh_recovery_report_fault(&s->recovery, true, "%s", reason);
 }
 
 /* ---- Ends ---- */
@@ -234,6 +293,7 @@ static void finish(lh_scheduler *s, lh_sequence *sequence, lh_finish_reason reas
                               .reason = reason,
                               .token = token,
                               .cached_tokens = sequence->kv.cached_tokens});
+    keep_record(s, sequence);
     forget(s, sequence);
 }
 
@@ -351,11 +411,13 @@ lh_status lh_scheduler_submit(lh_scheduler *s, lh_sequence *sequence, int64_t no
     sequence->schedule.submitted_us = now_us;
     if (status == LH_OK && lh_wait_queue_push(&s->queue, sequence, now_us) != LH_OK)
         status = lh_fail(error, LH_ERR_NO_MEMORY, "no memory for a sequence that waits");
-    if (status == LH_OK)
-        lh_sequence_index_add(s->index, sequence);
-    else
+    if (status != LH_OK) {
         lh_sequence_destroy(sequence);
-    return status;
+        return status;
+    }
+    lh_sequence_index_add(s->index, sequence);
+    make_way(s);
+    return LH_OK;
 }
 
 void lh_scheduler_cancel(lh_scheduler *s, uint64_t handle) {
@@ -363,6 +425,7 @@ void lh_scheduler_cancel(lh_scheduler *s, uint64_t handle) {
     if (!sequence)
         return;
     s->figures.cancelled++;
+    keep_record(s, sequence);
     give_up(s, sequence);
 }
 
@@ -415,6 +478,7 @@ void lh_scheduler_migrate_in(lh_scheduler *s, lh_sequence *sequence, int64_t now
     sequence->schedule.moved_us = now_us;
     if (lh_wait_queue_push(&s->queue, sequence, now_us) == LH_OK) {
         lh_sequence_index_add(s->index, sequence);
+        make_way(s);
         return;
     }
     emit_failed(s, sequence, LH_ERR_NO_MEMORY, "no memory for a sequence that waits");
@@ -455,6 +519,7 @@ void lh_scheduler_chain_down(lh_scheduler *s, int64_t now_us) {
     if (!s->recovery.is_up)
         return;
     follow_all(s, UINT64_MAX);
+    make_way(s);
     lh_recovery_chain_down(&s->recovery, now_us);
     fail_hopeless(s);
 }
@@ -475,6 +540,10 @@ void lh_scheduler_chain_back(lh_scheduler *s, uint32_t epoch, const lh_kv_ledger
 
 bool lh_scheduler_chain_is_up(const lh_scheduler *s) {
     return s->recovery.is_up;
+}
+
+const char *lh_scheduler_chain_name(const lh_scheduler *s) {
+    return s->options.chain_name;
 }
 
 void lh_scheduler_expect_chain(lh_scheduler *s, int64_t until_us) {
@@ -610,6 +679,8 @@ static void take_token(lh_scheduler *s, lh_sequence *sequence, const lh_step_res
                        int64_t now_us) {
     assert(sequence->schedule.state == LH_SEQUENCE_SAMPLING &&
            result->position == sequence->length);
+    if (sequence->record)
+        lh_answer_record_note_draw(sequence->record, s->options.chain_name, &result->sample);
     if (sequence->schedule.sampling_class == LH_STEP_PREFILL)
         lh_batcher_note_first_token(s->batcher, sequence, now_us);
     if (sequence->request.max_tokens == 0) { /* all that was wanted is told */
@@ -668,6 +739,11 @@ static lh_status take_result(lh_scheduler *s, lh_inflight_step *step, const lh_s
         return lh_fail(error, LH_ERR_MALFORMED, "%s", lh_scheduler_fault(s));
     }
     lh_inflight_step_note_result(step, segment);
+    if (segment->sequence && segment->sequence == s->again.sequence) {
+        if (lh_recomputation_take(&s->again, result))
+            end_again(s, LH_RECOMPUTATION_DONE);
+        return LH_OK;
+    }
     if (segment->sequence && segment->scoring.rows > 0)
         emit_scores(s, segment->sequence, result);
     if (segment->sequence && segment->pooling.rows > 0)

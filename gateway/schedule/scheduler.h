@@ -10,6 +10,7 @@
 #include "gateway/cost/overlap_plan.h"
 #include "gateway/cost/request_mix.h"
 #include "gateway/kv/ledger.h"
+#include "gateway/schedule/recomputation.h"
 #include "gateway/schedule/result_fault.h"
 #include "gateway/schedule/sequence.h"
 #include "gateway/trace/trace_step.h"
@@ -97,6 +98,24 @@ lh_sequence *lh_scheduler_migrate_out(lh_scheduler *scheduler, uint64_t position
 /* Takes over one that has left another scheduler: it keeps its number, which says how old it is. */
 void lh_scheduler_migrate_in(lh_scheduler *scheduler, lh_sequence *sequence, int64_t now_us);
 
+/* ---- Answers that are computed again (recomputation.h) ---- */
+
+/* Of a sequence that has ended, by itself or cancelled, and of whose draws a record was kept: the
+ * caller owns it now. NULL: there is none. */
+lh_answer_record *lh_scheduler_take_record(lh_scheduler *scheduler);
+/* Whether the chain works, and no sequence is here nor anything under way. */
+bool lh_scheduler_is_idle(const lh_scheduler *scheduler);
+/* Computes the answer again, as long as no sequence comes: record and draws[record->draw_count] are
+ * used until it no longer RUNS. The chain is idle. LH_ERR_BUSY: too few pages are free;
+ * LH_ERR_NO_MEMORY. */
+lh_status lh_scheduler_recompute(lh_scheduler *scheduler, const lh_answer_record *record,
+                                 uint64_t *draws, lh_error *error);
+/* What has become of the last one. */
+lh_recomputation_state lh_scheduler_recomputation(const lh_scheduler *scheduler);
+/* What the chain holds is not to be relied upon: it is to be formed again, for this reason. Of
+ * effect while it works. */
+void lh_scheduler_doubt(lh_scheduler *scheduler, const char *reason);
+
 /* ---- The chain ---- */
 
 /* The chain takes steps of this epoch. chain: its KV caches, which are empty. */
@@ -111,6 +130,8 @@ void lh_scheduler_chain_back(lh_scheduler *scheduler, uint32_t epoch, const lh_k
  * replayed, as far as must be. */
 void lh_scheduler_chain_down(lh_scheduler *scheduler, int64_t now_us);
 bool lh_scheduler_chain_is_up(const lh_scheduler *scheduler);
+/* Of its options. */
+const char *lh_scheduler_chain_name(const lh_scheduler *scheduler);
 /* While it is down: the next one is being loaded, so that sequences wait until then at least. */
 void lh_scheduler_expect_chain(lh_scheduler *scheduler, int64_t until_us);
 /* When a step last moved, while some are under way; INT64_MAX: none is. */

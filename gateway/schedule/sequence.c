@@ -149,10 +149,40 @@ void lh_sequence_destroy(lh_sequence *sequence) {
         return;
     lh_guide_reset(&sequence->guide);
     lh_token_counts_destroy(sequence->token_counts);
+    lh_answer_record_destroy(sequence->record);
     free(sequence->biases);
     free(sequence->pooled);
     free(sequence->history);
     free(sequence);
+}
+
+/* ---- Records ---- */
+
+/* Of a grammar nothing but the text is told, and its masks take long to find again. */
+bool lh_sequence_is_repeatable(const lh_sequence *sequence) {
+    return sequence->request.max_tokens > 0 && !sequence->guide.state;
+}
+
+void lh_sequence_keep_record(lh_sequence *sequence) {
+    assert(!sequence->record && lh_sequence_is_repeatable(sequence));
+    sequence->record = lh_answer_record_create(sequence->request.max_tokens);
+}
+
+lh_answer_record *lh_sequence_take_record(lh_sequence *sequence) {
+    lh_answer_record *record = sequence->record;
+    if (!record || record->draw_count == 0)
+        return NULL;
+    sequence->record = NULL;
+    record->request = sequence->request;
+    memcpy(record->stop_tokens, sequence->stop_tokens, sizeof record->stop_tokens);
+    record->request.stop_tokens = record->stop_tokens;
+    record->request.sampling.biases = record->biases = sequence->biases;
+    record->tokens = sequence->history;
+    record->token_count = sequence->length;
+    record->used_cache = sequence->kv.cached_tokens > 0 || sequence->schedule.preemptions > 0;
+    sequence->biases = NULL;
+    sequence->history = NULL;
+    return record;
 }
 
 uint32_t lh_sequence_positions(const lh_sequence *sequence) {

@@ -5,6 +5,7 @@
 
 #include "gateway/cost/overlap_plan.h"
 #include "gateway/kv/sequence_kv.h"
+#include "gateway/schedule/answer_record.h"
 #include "gateway/schedule/guide.h"
 #include "gateway/schedule/pairing_heap.h"
 #include "gateway/schedule/sequence_request.h"
@@ -73,6 +74,7 @@ struct lh_sequence {
     int64_t *pooled; /* [pooled_count]: the sum so far; NULL: none */
     uint32_t pooled_count;
     uint32_t told; /* tokens of the history that its owner knows: the prompt, and by events */
+    lh_answer_record *record; /* of its draws; NULL: none is kept */
     lh_sequence_schedule schedule;
     lh_sequence_kv kv;
     lh_sequence *previous, *next; /* in the one list that it is in */
@@ -90,6 +92,14 @@ lh_status lh_sequence_create_beside(const lh_sequence_request *asked, const lh_s
                                     uint32_t context, lh_sequence **sequence, lh_error *error);
 /* NULL is allowed. */
 void lh_sequence_destroy(lh_sequence *sequence);
+
+/* Whether its answer could be computed again from its tokens alone, with all that was drawn. */
+bool lh_sequence_is_repeatable(const lh_sequence *sequence);
+/* From now on a record is kept of what is drawn, where there is memory for it. */
+void lh_sequence_keep_record(lh_sequence *sequence);
+/* The record of a sequence that has ended and is about to be destroyed: it takes over the history
+ * and the biases, and is the caller's. NULL: none is kept, or nothing was drawn. */
+lh_answer_record *lh_sequence_take_record(lh_sequence *sequence);
 
 /* All positions that it may come to. */
 uint32_t lh_sequence_positions(const lh_sequence *sequence);

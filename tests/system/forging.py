@@ -26,6 +26,8 @@ FORGERIES = {
     "position": lambda payload: change(payload, POSITION, struct.unpack_from("<I", payload, POSITION)[0] + 1),
     "nan": lambda payload: change(payload, LOGPROB, 0x7FC00000),
     "garbled": lambda payload: change(payload, TOKEN, 0xFFFFFFFE),
+    # one that there is, so that nobody can see it
+    "another": lambda payload: change(payload, TOKEN, struct.unpack_from("<I", payload, TOKEN)[0] ^ 1),
 }
 
 
@@ -68,11 +70,13 @@ def boast(body, worker, factor):
 
 class Forger:
     """Stands between a worker and the gateway's fleet port. `forgery`: what it makes of results from now on; None: it passes them on. `left`: of
-    how many; `forged`: of how many it has made something. `boasts`: how many times as fast it makes the worker look; 0: it does not."""
+    how many; `forged`: of how many it has made something; `every`: it makes something of each so many-th alone. `boasts`: how many times as fast it makes the
+    worker look; 0: it does not."""
 
     def __init__(self, fleet_port, worker, boasts=0):
         self.fleet_port, self.worker, self.boasts, self.port = fleet_port, worker, boasts, free_port()
         self.forgery, self.forged, self.left = None, 0, 0
+        self.every, self.seen = 1, 0
         self.listener = socket.create_server(("127.0.0.1", self.port))
         threading.Thread(target=self.accept, daemon=True).start()
 
@@ -84,6 +88,9 @@ class Forger:
 
     def forge_all(self, forgery):
         self.forgery, self.left = forgery, 1 << 62
+
+    def forge_every(self, forgery, every):
+        self.forgery, self.left, self.every, self.seen = forgery, 1 << 62, every, 0
 
     def accept(self):
         while True:
@@ -121,7 +128,8 @@ class Forger:
                 body = stream.read(int.from_bytes(head[:3], "big"))
                 if head[3] == DATA and self.left > 0:
                     changed = forge(body, self.forgery)
-                    if changed != body:
+                    self.seen += changed != body
+                    if changed != body and self.seen % self.every == 0:
                         self.forged, self.left, body = self.forged + 1, self.left - 1, changed
                 if head[3] == DATA and self.boasts:
                     body = boast(body, self.worker, self.boasts)

@@ -473,6 +473,9 @@ static void start_gateway(void *context, void *argument) {
     fleet.first_epoch += (uint32_t)(sim->now_us / 1000000);
     lh_status status = lh_router_create(sim->options.replicas, &fleet, &sim->options.scheduler,
                                         &sink, sim->now_us, &sim->router, &error);
+    if (status == LH_OK)
+        status = lh_router_check_answers(sim->router, sim->options.spot_check_rate,
+                                         sim->options.seed, &error);
     assert(status == LH_OK);
     network_set_alive(sim->net, 0, true);
 }

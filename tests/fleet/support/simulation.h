@@ -16,6 +16,7 @@ typedef struct simulation_options {
     lh_fleet_options fleet;         /* the same */
     link_options link;              /* of every pair of nodes */
     uint64_t seed;
+    double spot_check_rate;
 } simulation_options;
 
 /* One sequence, as its client sees it. */

@@ -91,7 +91,9 @@ struct toy_worker {
     bool has_failed; /* in this epoch: then later positions may well not continue */
     lh_step_window window;
     toy_worker_figures figures;
-    uint64_t drawn; /* tokens */
+    uint64_t drawn;       /* tokens */
+    uint64_t falsifiable; /* draws or rows that could have been falsified */
+    lh_wire_type wire;    /* of what it passes on */
 };
 
 typedef struct life_event {
@@ -419,6 +421,19 @@ static job *pick_job(toy_worker *worker) {
 
 static void start_job(toy_worker *worker);
 
+static bool falsifies_this_one(toy_worker *worker) {
+    const uint32_t falsifies = worker->options.falsifies;
+    bool is_wrong = falsifies > 0 && ++worker->falsifiable % falsifies == 0;
+    worker->figures.falsified += is_wrong;
+    return is_wrong;
+}
+
+/* What a row becomes on its way out of a stage that is not the last one. */
+static uint64_t pass_row(toy_worker *worker, uint64_t value) {
+    value = worker->wire == LH_WIRE_F32 ? value : value & ~(uint64_t)0xff;
+    return falsifies_this_one(worker) ? value ^ 0x100 : value;
+}
+
 /* The rows through the layers; false: the positions do not continue, or the pages run out. */
 static bool compute(toy_worker *worker, job *j) {
     uint32_t row = 0;
@@ -438,7 +453,7 @@ static bool compute(toy_worker *worker, job *j) {
             uint64_t value = worker->first_layer == 0 ? toy_embed(j->tokens[row]) : j->values[row];
             for (uint32_t layer = worker->first_layer; layer < worker->last_layer; layer++)
                 value = toy_layer(&states[layer], layer, held->length, value);
-            j->values[row] = value;
+            j->values[row] = worker->last_layer < TOY_LAYERS ? pass_row(worker, value) : value;
         }
         if (segment->sample && segment->sampling.counter != held->length)
             note_breach(worker, "wrong counter");
@@ -550,6 +565,10 @@ static uint32_t forge(toy_worker *worker, const lh_sampling *sampling, uint32_t 
     return sampling->mask ? LH_STEP_NO_TOKEN : LH_STEP_NO_TOKEN - 1;
 }
 
+static uint32_t falsify(toy_worker *worker, uint32_t token) {
+    return falsifies_this_one(worker) ? (token + 1) % TOY_VOCABULARY : token;
+}
+
 static uint32_t draw(toy_worker *worker, const job *j, lh_step_result *results) {
     uint32_t count = 0, row = 0;
     for (uint32_t i = 0; i < j->manifest.segment_count; i++) {
@@ -565,8 +584,8 @@ static uint32_t draw(toy_worker *worker, const job *j, lh_step_result *results) 
         pool(j, segment, row - segment->rows, result);
         if (segment->sample)
             result->sample.token =
-                forge(worker, &segment->sampling,
-                      draw_token(worker, j->values[row - 1], &segment->sampling));
+                falsify(worker, forge(worker, &segment->sampling,
+                                      draw_token(worker, j->values[row - 1], &segment->sampling)));
     }
     return count;
 }
@@ -1020,6 +1039,7 @@ static void adopt(toy_worker *worker, const lh_assignment *assignment) {
     worker->epoch = assignment->epoch;
     worker->first_layer = assignment->stage.first_layer;
     worker->last_layer = assignment->stage.last_layer;
+    worker->wire = assignment->stage.wire;
     worker->team_epoch = assignment->stage.team.epoch;
     if (has_others && worker->options.layer_us > 0)
         calibrate(worker);
@@ -1192,6 +1212,10 @@ void toy_worker_set_slowness(toy_worker *worker, double times) {
 
 void toy_worker_set_forging(toy_worker *worker, uint32_t forges) {
     worker->options.forges = forges;
+}
+
+void toy_worker_set_falsifying(toy_worker *worker, uint32_t falsifies) {
+    worker->options.falsifies = falsifies;
 }
 
 toy_worker_figures toy_worker_current_figures(const toy_worker *worker) {

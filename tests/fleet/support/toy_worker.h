@@ -13,6 +13,7 @@ typedef struct toy_worker_options {
     uint32_t threads;
     uint64_t memory_bytes;
     uint32_t pages_total, page_positions;
+    /* a row that leaves over a wire other than f32 loses what that would take from real numbers */
     int64_t step_us, row_us; /* a step of n > 0 rows takes step_us + n * row_us, */
     int64_t layer_us;        /* and for each layer of its stage n * layer_us more */
     /* of a row in a layer: what it says at its start that its machine is like; 0: nothing */
@@ -26,6 +27,9 @@ typedef struct toy_worker_options {
     /* every so many-th token that it draws is one that does not exist, or, where it is drawn by a
      * mask, it says that it lacks that; 0: none */
     uint32_t forges;
+    /* as the last worker every so many-th token that it draws, as another one every so many-th row
+     * that it computes, is a wrong one that could be right; 0: none */
+    uint32_t falsifies;
     uint32_t poison_token; /* a step that holds it is refused; 0: none */
     uint32_t vocabulary;   /* tokens of a mask; 0: it takes none */
     /* it may compute a stage together with others: as the first of them it does all of it, as
@@ -49,7 +53,8 @@ typedef struct toy_worker_figures {
     int64_t busy_us;
     /* pages or steps over the limit, a gap or overlap in positions, a wrong counter */
     uint64_t breaches;
-    uint64_t forged;   /* tokens */
+    uint64_t forged; /* tokens */
+    uint64_t falsified;
     uint64_t masks;    /* that came */
     uint64_t corrupt;  /* bodies refused for their checksums */
     uint64_t repeated; /* steps refused since they had come before */
@@ -81,5 +86,7 @@ void toy_worker_set_slowness(toy_worker *worker, double times);
 
 /* From now on, as the option. */
 void toy_worker_set_forging(toy_worker *worker, uint32_t forges);
+
+void toy_worker_set_falsifying(toy_worker *worker, uint32_t falsifies);
 
 toy_worker_figures toy_worker_current_figures(const toy_worker *worker);

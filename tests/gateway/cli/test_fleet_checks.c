@@ -91,6 +91,11 @@ static void workers_that_fail_are_named(void **state) {
           "{\"standing\":\"suspended\",\"is_needed\":true,\"reason\":\"no such token\"}");
     expect("workers", "office-1", "it is used since nothing serves without it: no such token",
            "test its memory");
+    plant(fleet, "workers.1.misconduct",
+          "{\"standing\":\"suspended\",\"is_needed\":false,\"fault\":\"wrong_answer\","
+          "\"reason\":\"it differs\"}");
+    expect("workers", "office-1", "its chain gave a wrong answer: it differs",
+           "which one is not known");
     plant(fleet, "workers.0.report_age_ms", "20000");
     expect("workers", "home-1", "has not reported for 20 s", "fleet port");
     plant(fleet, "workers.0.role", "\"waiting\"");

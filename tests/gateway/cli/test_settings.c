@@ -113,6 +113,25 @@ static void q8_is_allowed_where_the_gateway_chooses(void **state) {
     assert_int_equal(RUN(&error, "--model", "x", "--wire", "q4"), LH_ERR_INVALID);
 }
 
+static void answers_are_checked_by_another_chain(void **state) {
+    (void)state;
+    lh_error error;
+    static char *const none[] = {"", "x", "0.5x", "-0.1", "1.1", "nan", "inf"};
+    for (size_t i = 0; i < sizeof none / sizeof none[0]; i++) {
+        assert_int_equal(RUN(&error, "--model", "x", "--replicas", "2", "--spot-check", none[i]),
+                         LH_ERR_INVALID);
+        assert_non_null(strstr(error.message, "a number from 0 to 1"));
+    }
+    assert_int_equal(RUN(&error, "--model", "x", "--replicas", "2", "--spot-check", "0.05"), LH_OK);
+    assert_int_equal(RUN(&error, "--model", "x", "--spot-check", "0"), LH_OK);
+    assert_int_equal(RUN(&error, "--model", "x", "--spot-check", "1"), LH_ERR_INVALID);
+    assert_non_null(strstr(error.message, "--replicas 2"));
+    assert_int_equal(
+        RUN(&error, "--model", "x", "--replicas", "2", "--spot-check", "1", "--gpu-math", "fast"),
+        LH_ERR_INVALID);
+    assert_non_null(strstr(error.message, "--gpu-math exact"));
+}
+
 static void figures_fit_each_other(void **state) {
     (void)state;
     lh_error error;
@@ -164,6 +183,7 @@ int main(void) {
         cmocka_unit_test(an_api_for_others_needs_keys_or_a_word),
         cmocka_unit_test(tls_needs_all_three),
         cmocka_unit_test(q8_is_allowed_where_the_gateway_chooses),
+        cmocka_unit_test(answers_are_checked_by_another_chain),
         cmocka_unit_test(figures_fit_each_other),
         cmocka_unit_test(defaults_of_sampling_are_in_the_ranges_of_requests),
         cmocka_unit_test(limits_of_keys_need_keys),

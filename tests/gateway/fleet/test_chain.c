@@ -315,6 +315,42 @@ static void what_is_no_stage_is_not_compared(void **state) {
     lh_registry_destroy(b.registry);
 }
 
+/* ---- Whose work an answer is, and which chains give the same one ---- */
+
+static lh_chain chain_of(uint32_t split, lh_wire_type wire) {
+    return (lh_chain){.epoch = 9,
+                      .stage_count = 2,
+                      .stages = {{.last_layer = split, .wire = wire, .kv_epoch = 7},
+                                 {.first_layer = split, .last_layer = 12, .kv_epoch = 7}}};
+}
+
+static void chains_of_one_split_or_of_exact_hops_give_the_same(void **state) {
+    (void)state;
+    const lh_chain exact = chain_of(6, LH_WIRE_F32), other = chain_of(4, LH_WIRE_F32),
+                   lossy = chain_of(6, LH_WIRE_F16), lossy_other = chain_of(4, LH_WIRE_F16),
+                   whole = {.stage_count = 1, .stages = {{.last_layer = 12}}};
+    assert_true(lh_chain_gives_same_bits(&exact, &exact));
+    assert_true(lh_chain_gives_same_bits(&exact, &other));
+    assert_true(lh_chain_gives_same_bits(&exact, &whole));
+    assert_true(lh_chain_gives_same_bits(&lossy, &lossy));
+    assert_false(lh_chain_gives_same_bits(&lossy, &lossy_other));
+    assert_false(lh_chain_gives_same_bits(&lossy, &exact));
+    assert_false(lh_chain_gives_same_bits(&whole, &lossy));
+}
+
+static void what_began_before_a_worker_came_is_not_its_work(void **state) {
+    (void)state;
+    lh_chain chain = chain_of(6, LH_WIRE_F16);
+    assert_false(lh_chain_has_computed(&chain, 6, false));
+    assert_true(lh_chain_has_computed(&chain, 7, true));
+    chain.stages[0].kv_epoch = 8;
+    assert_false(lh_chain_has_computed(&chain, 7, false));
+    assert_true(lh_chain_has_computed(&chain, 8, false));
+    assert_false(lh_chain_has_computed(&chain, 9, true));
+    assert_false(lh_chain_has_computed(&chain, 10, false));
+    assert_false(lh_chain_has_computed(&(lh_chain){.epoch = 9}, 9, false));
+}
+
 /* ---- Addresses: plain inside a site, TLS between sites where both have it ---- */
 
 static void addresses_follow_the_sites(void **state) {
@@ -411,6 +447,8 @@ int main(void) {
         cmocka_unit_test(caches_are_kept_where_all_before_is_computed_alike),
         cmocka_unit_test(a_chain_of_other_stages_keeps_no_cache),
         cmocka_unit_test(what_is_no_stage_is_not_compared),
+        cmocka_unit_test(chains_of_one_split_or_of_exact_hops_give_the_same),
+        cmocka_unit_test(what_began_before_a_worker_came_is_not_its_work),
         cmocka_unit_test(addresses_follow_the_sites),
         cmocka_unit_test(from_another_site_one_goes_through_its_relay),
     };

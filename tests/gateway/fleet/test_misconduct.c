@@ -126,6 +126,25 @@ static void without_a_record_nobody_is_held_responsible(void **state) {
     assert_int_equal(lh_misconduct_suspended_until_us(NULL, "a", S), 0);
 }
 
+/* Steps that look fine say nothing of tokens that looked right. */
+static void after_wrong_answers_right_ones_restore_trust(void **state) {
+    (void)state;
+    for (int64_t now_s = 100; now_s < 102; now_s++)
+        lh_misconduct_note_fault(&book, "a", LH_WORKER_FAULT_WRONG_ANSWER, "it differs", now_s * S);
+    assert_int_equal(standing_at("a", 102), LH_STANDING_SUSPENDED);
+    lh_misconduct_note_agreement(&book, "a", 10000, 120 * S);
+    assert_int_equal(standing_at("a", 131), LH_STANDING_ON_TRIAL);
+    take_steps("a", 10 * LH_MISCONDUCT_TRIAL_STEPS, 131);
+    assert_int_equal(standing_at("a", 131), LH_STANDING_ON_TRIAL);
+    lh_misconduct_note_agreement(&book, "a", LH_MISCONDUCT_TRIAL_STEPS - 1, 132 * S);
+    assert_int_equal(standing_at("a", 132), LH_STANDING_ON_TRIAL);
+    lh_misconduct_note_agreement(&book, "a", 1, 133 * S);
+    assert_int_equal(standing_at("a", 133), LH_STANDING_TRUSTED);
+    lh_misconduct_note_agreement(&book, "b", 1, 133 * S);
+    assert_null(lh_misconduct_find(&book, "b"));
+    lh_misconduct_note_agreement(NULL, "a", 1, 133 * S);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(the_second_fault_suspends, begin),
@@ -133,6 +152,7 @@ int main(void) {
         cmocka_unit_test_setup(one_fault_on_trial_suspends_for_twice_as_long, begin),
         cmocka_unit_test_setup(a_clean_trial_restores_trust, begin),
         cmocka_unit_test_setup(a_suspended_one_that_goes_on_stays_suspended, begin),
+        cmocka_unit_test_setup(after_wrong_answers_right_ones_restore_trust, begin),
         cmocka_unit_test_setup(the_oldest_record_makes_room, begin),
         cmocka_unit_test_setup(without_a_record_nobody_is_held_responsible, begin),
     };
