@@ -313,6 +313,28 @@ void lh_fleet_blame_last(lh_fleet *fleet, uint32_t epoch, lh_worker_fault fault,
         suspend(fleet, worker, until_us, reason, now_us);
 }
 
+/* Who was before the worker in its chain sent it what it refuses; before the first one is the
+ * gateway, which is not to blame. Where only one of the two can be spared it is the one that
+ * refuses. */
+void lh_fleet_blame_hop(lh_fleet *fleet, uint32_t epoch, const char *worker, int64_t now_us,
+                        const char *reason) {
+    const lh_chain *chain = &fleet->chain;
+    const int at = lh_chain_find(chain, worker);
+    char ends[2][LH_WORKER_NAME_BYTES];
+    int count = 0;
+    if (chain->state != LH_CHAIN_READY || epoch != chain->epoch)
+        return;
+    for (int i = at; i >= 0 && i + 1 >= at; i--)
+        strcpy(ends[count++], chain->stages[i].name);
+    lh_fleet_fault(fleet, epoch, now_us, reason);
+    for (int i = 0; i < count; i++) {
+        int64_t until_us = lh_misconduct_note_fault(fleet->options.misconduct, ends[i],
+                                                    LH_WORKER_FAULT_REFUSAL, reason, now_us);
+        if (until_us > 0)
+            suspend(fleet, ends[i], until_us, reason, now_us);
+    }
+}
+
 void lh_fleet_first_hop(lh_fleet *fleet, bool connected, bool refused, int64_t now_us,
                         const char *reason) {
     fleet->first_hop = connected;
@@ -337,9 +359,9 @@ void lh_fleet_moved(lh_fleet *fleet, int64_t now_us) {
         for (uint32_t k = 0; lh_chain_member(chain, fleet->registry, i, k, &worker); k++)
             if (worker)
                 lh_registry_vouch(fleet->registry, worker->report.name, now_us);
-    if (chain->stage_count > 0)
-        lh_misconduct_note_step(fleet->options.misconduct,
-                                chain->stages[chain->stage_count - 1].name, now_us);
+    for (uint32_t i = 0; i < chain->stage_count; i++)
+        lh_misconduct_note_step(fleet->options.misconduct, chain->stages[i].name,
+                                i + 1 == chain->stage_count, now_us);
 }
 
 void lh_fleet_stalled(lh_fleet *fleet, int64_t progress_us, int64_t now_us) {
