@@ -85,11 +85,25 @@ bool lh_commands_run(const lh_option_table *table, int argc, char **argv, FILE *
     return true;
 }
 
-const char *lh_command_take_word(int *argc, char ***argv) {
-    const char *word = *argc > 2 && strncmp((*argv)[2], "--", 2) != 0 ? (*argv)[2] : NULL;
-    int taken = word ? 2 : 1;
-    *argc -= taken;
-    *argv += taken;
+/* How many arguments a flag is, with its value. */
+static int flag_length(const lh_option_table *table, const char *flag) {
+    size_t length = strcspn(flag + 2, "=");
+    const lh_option *option = lh_options_find(table, flag + 2, length);
+    return option && option->kind != LH_OPTION_FLAG && !flag[2 + length] ? 2 : 1;
+}
+
+const char *lh_command_take_word(const lh_option_table *table, int *argc, char ***argv) {
+    --*argc;
+    ++*argv;
+    int at = 1;
+    while (at < *argc && strncmp((*argv)[at], "--", 2) == 0)
+        at += flag_length(table, (*argv)[at]);
+    if (at >= *argc)
+        return NULL;
+    const char *word = (*argv)[at];
+    --*argc;
+    for (; at < *argc; at++)
+        (*argv)[at] = (*argv)[at + 1];
     return word;
 }
 

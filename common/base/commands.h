@@ -28,9 +28,10 @@ bool lh_commands_run(const lh_option_table *table, int argc, char **argv, FILE *
 
 /* ---- What a command does first and last ---- */
 
-/* The word that stands before a command's flags, argv[2]; NULL: none. argc and argv, as main has
- * them, become those for lh_command_take_flags. */
-const char *lh_command_take_word(int *argc, char ***argv);
+/* The first word behind a command's name that is neither a flag of the table nor the value of one,
+ * which is taken out of the arguments; NULL: none. argc and argv, as main has them, become those
+ * for lh_command_take_flags. */
+const char *lh_command_take_word(const lh_option_table *table, int *argc, char ***argv);
 /* Reads its flags (lh_options_parse) from argv[1] on. True: it may run; false: it has printed its
  * help, or told stderr what is wrong, and *code is the exit status. */
 bool lh_command_take_flags(const lh_option_table *table, int argc, char **argv, void *settings,

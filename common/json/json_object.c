@@ -50,6 +50,8 @@ json_t *lh_json_object_parse_named(const char *bytes, size_t length,
                 LH_JSON_MEMORY_MAX >> 20);
         return NULL;
     }
+    if (length == 0)
+        return refuse(error, LH_ERR_MALFORMED, "The body is empty, where a JSON object must be.");
     json_error_t cause;
     json_t *body = json_loadb(bytes, length, JSON_REJECT_DUPLICATES, &cause);
     if (!body && json_error_code(&cause) == json_error_out_of_memory)

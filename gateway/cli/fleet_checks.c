@@ -66,11 +66,23 @@ static void report_suspension(const lh_document_worker *w, lh_findings *f) {
               "certificate; it is tried again by itself");
 }
 
+/* Of a worker that also has another fault: it comes beside that. */
+static void report_overclaim(const lh_document_worker *w, lh_findings *f) {
+    if (w->overclaims > 1)
+        lh_finding_advise(
+            lh_findings_add(f, LH_VERDICT_TO_DO, w->name,
+                            "is %.1f times as slow as it says, by the gateway's clock",
+                            w->overclaims),
+            "see what else runs on that machine, and that nobody else has its certificate; layers "
+            "are dealt by what was measured");
+}
+
 static void check_workers(const lh_fleet_document *d, lh_findings *f) {
     size_t before = f->count, staged = 0;
     for (size_t i = 0; i < d->worker_count; i++) {
         const lh_document_worker *w = &d->workers[i];
         staged += strcmp(w->role, "stage") == 0;
+        report_overclaim(w, f);
         if (w->is_suspended)
             report_suspension(w, f);
         else if (strcmp(w->state, "failed") == 0)

@@ -36,6 +36,9 @@ typedef struct lh_document_worker {
     bool is_needed;                          /* all the same, since nothing serves without it */
     bool gave_wrong_answer;                  /* that is of its chain; else: */
     char misconduct[LH_DOCUMENT_TEXT_BYTES]; /* the last thing that was refused; "": nothing */
+    /* How many times as slow as it says it is held to be, in what it exaggerates most; 0: it is
+     * believed. */
+    double overclaims;
     bool has_clock;
     int64_t clock_offset_ms;
     lh_host_facts host;

@@ -53,6 +53,12 @@ static void read_host(const json_t *object, lh_host_facts *host) {
 
 /* ---- Workers ---- */
 
+/* What is said of the machine goes beyond what is said of steps. */
+static double read_overclaims(const json_t *object) {
+    return number_of(object, "steps") *
+           fmax(number_of(object, "machine_token"), number_of(object, "machine_prompt"));
+}
+
 static void read_worker(const json_t *object, lh_document_worker *worker) {
     const json_t *assignment = json_object_get(object, "assignment"),
                  *trial = json_object_get(object, "trial"),
@@ -86,6 +92,7 @@ static void read_worker(const json_t *object, lh_document_worker *worker) {
     COPY(fault, misconduct, "fault");
     worker->gave_wrong_answer = strcmp(fault, "wrong_answer") == 0;
     COPY(worker->misconduct, misconduct, "reason");
+    worker->overclaims = read_overclaims(json_object_get(object, "overclaims"));
     worker->has_clock = json_is_integer(json_object_get(object, "clock_offset_ms"));
     worker->clock_offset_ms = integer_of(object, "clock_offset_ms");
     read_host(json_object_get(object, "host"), &worker->host);

@@ -69,7 +69,7 @@ int lh_key_command(int argc, char **argv) {
     key_settings settings;
     lh_error error;
     int code;
-    const char *name = lh_command_take_word(&argc, &argv);
+    const char *name = lh_command_take_word(&lh_key_command_options, &argc, &argv);
     if (!lh_command_take_flags(&lh_key_command_options, argc, argv, &settings, &code))
         return code;
     if (!name)

@@ -140,7 +140,7 @@ int lh_rm_command(int argc, char **argv) {
     models_settings settings = {0};
     lh_error error;
     int code;
-    const char *name = lh_command_take_word(&argc, &argv);
+    const char *name = lh_command_take_word(&lh_rm_command_options, &argc, &argv);
     if (!lh_command_take_flags(&lh_rm_command_options, argc, argv, &settings, &code))
         return code;
     if (!name)

@@ -81,7 +81,7 @@ int lh_pull_command(int argc, char **argv) {
     pull_settings settings;
     lh_error error;
     int code;
-    const char *reference = lh_command_take_word(&argc, &argv);
+    const char *reference = lh_command_take_word(&lh_pull_command_options, &argc, &argv);
     if (!lh_command_take_flags(&lh_pull_command_options, argc, argv, &settings, &code))
         return code;
     if (!reference)

@@ -69,7 +69,8 @@ lh_status lh_constraint_state_forced(lh_constraint_state *state, uint32_t *token
                                      uint32_t *count, lh_error *error);
 
 /* What the calls above have looked at for the state so far: edges, places, nodes of the trie, in
- * units of some 20 ns. */
+ * units of some LH_CONSTRAINT_WORK_NS. */
+#define LH_CONSTRAINT_WORK_NS 20u
 uint64_t lh_constraint_state_work(const lh_constraint_state *state);
 
 /* The answer may end here. */

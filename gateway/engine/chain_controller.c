@@ -6,6 +6,7 @@
 #include "common/base/log.h"
 #include "gateway/fleet/chain_costs.h"
 #include "gateway/fleet/link_notes.h"
+#include "gateway/schedule/recovery.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -186,22 +187,26 @@ static void update_costs(lh_chain_controller *controller) {
 }
 
 /* Of the scheduler's, with whose fault it is where that is known. */
-static void report_fault(lh_chain_controller *controller, const char *fault, int64_t now_us) {
+static void report_fault(lh_chain_controller *controller, const char *fault, const char *refused_by,
+                         int64_t now_us) {
     static const lh_worker_fault faults[] = {[LH_RESULTS_BAD] = LH_WORKER_FAULT_BAD_RESULT,
                                              [LH_RESULTS_MISSING] = LH_WORKER_FAULT_NO_RESULT};
     lh_result_fault results = lh_scheduler_result_fault(controller->scheduler);
-    if (results == LH_RESULTS_FINE)
+    if (results == LH_RESULTS_FINE && refused_by[0])
+        lh_fleet_blame_hop(controller->fleet, controller->up_epoch, refused_by, now_us, fault);
+    else if (results == LH_RESULTS_FINE)
         lh_fleet_fault(controller->fleet, controller->up_epoch, now_us, fault);
     else
         lh_fleet_blame_last(controller->fleet, controller->up_epoch, faults[results], now_us,
                             fault);
 }
 
-/* After everything that the fleet or the scheduler was told. */
-static void settle(lh_chain_controller *controller, int64_t now_us) {
+/* After everything that the fleet or the scheduler was told. refused_by: the worker that is said to
+ * have refused the step of which they were told; "": none was. */
+static void settle_after(lh_chain_controller *controller, const char *refused_by, int64_t now_us) {
     const char *fault = lh_scheduler_fault(controller->scheduler);
     if (fault) {
-        report_fault(controller, fault, now_us);
+        report_fault(controller, fault, refused_by, now_us);
         lh_fleet_tick(controller->fleet, now_us);
     }
     follow_first_worker(controller, now_us);
@@ -213,6 +218,10 @@ static void settle(lh_chain_controller *controller, int64_t now_us) {
         go_up(controller, chain, now_us);
         update_costs(controller);
     }
+}
+
+static void settle(lh_chain_controller *controller, int64_t now_us) {
+    settle_after(controller, "", now_us);
 }
 
 /* ---- What happens ---- */
@@ -312,12 +321,14 @@ void lh_chain_controller_refuse_results(lh_chain_controller *controller, uint32_
 }
 
 void lh_chain_controller_step_done(lh_chain_controller *controller, uint32_t epoch, uint64_t step,
-                                   lh_status status, const char *message, int64_t now_us) {
+                                   lh_status status, const char *blamed, const char *message,
+                                   int64_t now_us) {
+    bool is_refused = lh_status_is_refusal(status) && epoch == controller->up_epoch;
     lh_scheduler_step_done(controller->scheduler, epoch, step, status, message, now_us);
     if (status == LH_OK && epoch == controller->up_epoch &&
         lh_scheduler_chain_is_up(controller->scheduler))
         lh_fleet_moved(controller->fleet, now_us);
-    settle(controller, now_us);
+    settle_after(controller, is_refused ? blamed : "", now_us);
 }
 
 void lh_chain_controller_forget(lh_chain_controller *controller, const char *worker,

@@ -67,15 +67,17 @@ void lh_chain_controller_measure_first_hop(lh_chain_controller *controller,
  * chain: the results will be stale. */
 bool lh_chain_controller_takes_results_of(const lh_chain_controller *controller,
                                           const lh_tls_identity *peer);
-/* As lh_scheduler_results and _step_done. */
+/* As lh_scheduler_results. */
 lh_status lh_chain_controller_results(lh_chain_controller *controller, uint32_t epoch,
                                       uint64_t step, const lh_step_result *results, uint32_t count,
                                       int64_t now_us, lh_error *error);
 /* As lh_scheduler_refuse_results. */
 void lh_chain_controller_refuse_results(lh_chain_controller *controller, uint32_t epoch,
                                         uint64_t step, const char *message, int64_t now_us);
+/* As lh_scheduler_step_done. blamed: the worker where it went wrong; "": none is named. */
 void lh_chain_controller_step_done(lh_chain_controller *controller, uint32_t epoch, uint64_t step,
-                                   lh_status status, const char *message, int64_t now_us);
+                                   lh_status status, const char *blamed, const char *message,
+                                   int64_t now_us);
 /* As lh_fleet_forget. */
 void lh_chain_controller_forget(lh_chain_controller *controller, const char *worker,
                                 int64_t now_us);

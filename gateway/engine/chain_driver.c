@@ -38,11 +38,11 @@ static void on_state(void *context, bool connected, const char *reason) {
 }
 
 static void on_done(void *context, uint32_t epoch, uint64_t step, lh_status status,
-                    const char *message) {
+                    const char *blamed, const char *message) {
     lh_chain_driver *driver = context;
     if (driver->recorder)
         lh_step_recorder_done(driver->recorder, epoch, step, status, lh_clock_us());
-    lh_chain_controller_step_done(driver->options.controller, epoch, step, status, message,
+    lh_chain_controller_step_done(driver->options.controller, epoch, step, status, blamed, message,
                                   lh_clock_us());
     driver->options.on_news(driver->options.context);
 }
@@ -145,7 +145,7 @@ static void submit(lh_chain_driver *driver, const lh_step_manifest *manifest) {
     lh_status status = lh_first_hop_submit(driver->hop, manifest, &error);
     if (status != LH_OK)
         lh_chain_controller_step_done(driver->options.controller, manifest->epoch, manifest->step,
-                                      status, error.message, lh_clock_us());
+                                      status, "", error.message, lh_clock_us());
     else if (manifest->timed)
         record(driver, manifest, formed_us);
 }

@@ -145,7 +145,7 @@ static void on_done(void *context, void *step_context, lh_status status, const c
     LIST_REMOVE(step, others);
     free(step);
     if (!hop->is_closing)
-        hop->events.on_done(hop->events.context, ended.epoch, ended.step, status, text);
+        hop->events.on_done(hop->events.context, ended.epoch, ended.step, status, blamed, text);
 }
 
 static void on_times(void *context, void *step_context, const uint8_t *frames, size_t length) {

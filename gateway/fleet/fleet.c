@@ -301,16 +301,22 @@ static void suspend(lh_fleet *fleet, const char *worker, int64_t until_us, const
     demand(fleet, CHANGE_REPLAN);
 }
 
+/* Notes the fault, and leaves the worker out where it has had too many. */
+static void hold_responsible(lh_fleet *fleet, const char *worker, lh_worker_fault fault,
+                             int64_t now_us, const char *reason) {
+    int64_t until_us =
+        lh_misconduct_note_fault(fleet->options.misconduct, worker, fault, reason, now_us);
+    if (until_us > 0)
+        suspend(fleet, worker, until_us, reason, now_us);
+}
+
 void lh_fleet_blame_last(lh_fleet *fleet, uint32_t epoch, lh_worker_fault fault, int64_t now_us,
                          const char *reason) {
     if (fleet->chain.state != LH_CHAIN_READY || epoch != fleet->chain.epoch)
         return;
     const char *worker = fleet->chain.stages[fleet->chain.stage_count - 1].name;
     lh_fleet_fault(fleet, epoch, now_us, reason);
-    int64_t until_us =
-        lh_misconduct_note_fault(fleet->options.misconduct, worker, fault, reason, now_us);
-    if (until_us > 0)
-        suspend(fleet, worker, until_us, reason, now_us);
+    hold_responsible(fleet, worker, fault, now_us, reason);
 }
 
 /* The members of its teams among them. */
@@ -318,14 +324,27 @@ void lh_fleet_blame_all(lh_fleet *fleet, lh_worker_fault fault, int64_t now_us,
                         const char *reason) {
     const lh_worker *worker;
     for (uint32_t i = 0; i < fleet->chain.stage_count; i++)
-        for (uint32_t k = 0; lh_chain_member(&fleet->chain, fleet->registry, i, k, &worker); k++) {
-            int64_t until_us =
-                worker ? lh_misconduct_note_fault(fleet->options.misconduct, worker->report.name,
-                                                  fault, reason, now_us)
-                       : 0;
-            if (until_us > 0)
-                suspend(fleet, worker->report.name, until_us, reason, now_us);
-        }
+        for (uint32_t k = 0; lh_chain_member(&fleet->chain, fleet->registry, i, k, &worker); k++)
+            if (worker)
+                hold_responsible(fleet, worker->report.name, fault, now_us, reason);
+}
+
+/* Who was before the worker in its chain sent it what it refuses; before the first one is the
+ * gateway, which is not to blame. Where only one of the two can be spared it is the one that
+ * refuses. */
+void lh_fleet_blame_hop(lh_fleet *fleet, uint32_t epoch, const char *worker, int64_t now_us,
+                        const char *reason) {
+    const lh_chain *chain = &fleet->chain;
+    const int at = lh_chain_find(chain, worker);
+    char ends[2][LH_WORKER_NAME_BYTES];
+    int count = 0;
+    if (chain->state != LH_CHAIN_READY || epoch != chain->epoch)
+        return;
+    for (int i = at; i >= 0 && i + 1 >= at; i--)
+        strcpy(ends[count++], chain->stages[i].name);
+    lh_fleet_fault(fleet, epoch, now_us, reason);
+    for (int i = 0; i < count; i++)
+        hold_responsible(fleet, ends[i], LH_WORKER_FAULT_REFUSAL, now_us, reason);
 }
 
 void lh_fleet_first_hop(lh_fleet *fleet, bool connected, bool refused, int64_t now_us,
@@ -352,9 +371,9 @@ void lh_fleet_moved(lh_fleet *fleet, int64_t now_us) {
         for (uint32_t k = 0; lh_chain_member(chain, fleet->registry, i, k, &worker); k++)
             if (worker)
                 lh_registry_vouch(fleet->registry, worker->report.name, now_us);
-    if (chain->stage_count > 0)
-        lh_misconduct_note_step(fleet->options.misconduct,
-                                chain->stages[chain->stage_count - 1].name, now_us);
+    for (uint32_t i = 0; i < chain->stage_count; i++)
+        lh_misconduct_note_step(fleet->options.misconduct, chain->stages[i].name,
+                                i + 1 == chain->stage_count, now_us);
 }
 
 void lh_fleet_stalled(lh_fleet *fleet, int64_t progress_us, int64_t now_us) {

@@ -27,7 +27,8 @@
  *   which is the one that they have loaded where that is nearly as good as another (held_plan.h);
  *   epochs do not repeat (epoch_counter.h).
  * - the last worker's results cannot be: it is suspended when that happens again (misconduct.h),
- *   and what is left is planned; where nothing could serve without it, it is used all the same.
+ *   and what is left is planned; where nothing could serve without it, it is used all the same. So
+ *   are both ends of a hop at which step after step is refused.
  * - the chain keeps failing with the same workers: it is formed again once a second at most.
  *
  * Thread: one at a time. */
@@ -66,6 +67,10 @@ void lh_fleet_blame_last(lh_fleet *fleet, uint32_t epoch, lh_worker_fault fault,
 /* Each of its workers had a part in something that is wrong, and which of them made it so is not
  * known. Who is suspended for that is left out as above. */
 void lh_fleet_blame_all(lh_fleet *fleet, lh_worker_fault fault, int64_t now_us, const char *reason);
+/* The same, and the worker of this name, or another one before it, says that it refuses what a step
+ * holds: it and the one that sends to it are to blame together (misconduct.h). */
+void lh_fleet_blame_hop(lh_fleet *fleet, uint32_t epoch, const char *worker, int64_t now_us,
+                        const char *reason);
 /* A step has come around the ring: all workers of the chain live, and the last one's results, where
  * it had any to send, were fine. */
 void lh_fleet_moved(lh_fleet *fleet, int64_t now_us);

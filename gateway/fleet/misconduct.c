@@ -14,7 +14,7 @@
 #define PAUSE_MAX_US 3600000000
 
 const char *lh_worker_fault_name(lh_worker_fault fault) {
-    static const char *const names[] = {"bad_result", "no_result", "wrong_answer"};
+    static const char *const names[] = {"bad_result", "no_result", "wrong_answer", "refusal"};
     return names[fault];
 }
 
@@ -65,7 +65,7 @@ static void suspend(lh_misconduct_record *record, int64_t now_us) {
     bool is_again = record->until_us > 0 && now_us < record->until_us + PAUSE_MAX_US;
     record->pause_us = is_again ? lh_min_i64(2 * record->pause_us, PAUSE_MAX_US) : PAUSE_US;
     record->until_us = now_us + record->pause_us;
-    record->recent = record->steps = 0;
+    record->recent = record->steps = record->refusals = 0;
 }
 
 /* How many faults count for the next suspension, with this one. */
@@ -75,6 +75,23 @@ static void count_recent(lh_misconduct_record *record, int64_t now_us) {
         record->recent_since_us = now_us;
     }
     record->recent++;
+}
+
+/* How many refusals are in a row, with this one. */
+static void count_refusal(lh_misconduct_record *record) {
+    if (record->apart >= LH_MISCONDUCT_REFUSALS_APART)
+        record->refusals = 0;
+    record->refusals++;
+    record->apart = 0;
+}
+
+static bool is_too_much(lh_misconduct_record *record, lh_worker_fault fault, int64_t now_us) {
+    if (fault == LH_WORKER_FAULT_REFUSAL) {
+        count_refusal(record);
+        return record->refusals >= LH_MISCONDUCT_REFUSALS_MAX;
+    }
+    count_recent(record, now_us);
+    return record->recent >= LH_MISCONDUCT_FAULTS_MAX;
 }
 
 int64_t lh_misconduct_note_fault(lh_misconduct *misconduct, const char *worker,
@@ -91,17 +108,20 @@ int64_t lh_misconduct_note_fault(lh_misconduct *misconduct, const char *worker,
     snprintf(record->reason, sizeof record->reason, "%s", reason);
     if (standing == LH_STANDING_SUSPENDED) {
         record->until_us = now_us + record->pause_us; /* it is used, since it is needed */
+        record->suspended_for = fault;
         return record->until_us;
     }
-    count_recent(record, now_us);
-    if (standing == LH_STANDING_ON_TRIAL || record->recent >= LH_MISCONDUCT_FAULTS_MAX)
+    if (is_too_much(record, fault, now_us) || standing == LH_STANDING_ON_TRIAL) {
         suspend(record, now_us);
+        record->suspended_for = fault;
+    }
     return now_us < record->until_us ? record->until_us : 0;
 }
 
-static void note_sound(lh_misconduct_record *record, uint32_t steps, int64_t now_us) {
+/* So many steps or draws speak for a worker that is on trial. */
+static void note_sound(lh_misconduct_record *record, uint32_t count, int64_t now_us) {
     if (lh_misconduct_standing(record, now_us) == LH_STANDING_ON_TRIAL)
-        record->steps += steps;
+        record->steps += count;
 }
 
 void lh_misconduct_note_agreement(lh_misconduct *misconduct, const char *worker, uint32_t draws,
@@ -109,9 +129,14 @@ void lh_misconduct_note_agreement(lh_misconduct *misconduct, const char *worker,
     note_sound(misconduct ? record_of(misconduct, worker) : NULL, draws, now_us);
 }
 
-void lh_misconduct_note_step(lh_misconduct *misconduct, const char *worker, int64_t now_us) {
+void lh_misconduct_note_step(lh_misconduct *misconduct, const char *worker, bool sent_results,
+                             int64_t now_us) {
     lh_misconduct_record *record = misconduct ? record_of(misconduct, worker) : NULL;
-    if (record && record->last != LH_WORKER_FAULT_WRONG_ANSWER)
+    if (!record)
+        return;
+    record->apart = lh_min_u32(record->apart, LH_MISCONDUCT_REFUSALS_APART) + 1;
+    if (record->suspended_for == LH_WORKER_FAULT_REFUSAL ||
+        (sent_results && record->suspended_for != LH_WORKER_FAULT_WRONG_ANSWER))
         note_sound(record, 1, now_us);
 }
 

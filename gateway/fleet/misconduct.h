@@ -26,6 +26,16 @@
  * responsible. Steps that look fine do not end the trial of one that had a part in such an answer:
  * as many draws do that were found to be right.
  *
+ * A step that is refused on the way is another matter. Who says so may lie; but what it was sent
+ * may be wrong, and who sent it may lie about that; and the answer passes through all workers
+ * before the two, any of whom may have made it up. Nobody can tell, since the gateway sees none of
+ * the bytes between workers, and nobody signs what it sends. Only where the first worker refuses
+ * the gateway's own step is it clear who is wrong. So after LH_MISCONDUCT_REFUSALS_MAX refusals in
+ * a row at one hop both its ends are suspended, by the same rules. Who frames others in this way is
+ * used with them no longer, or is one of the two when it has no others left to name. A request
+ * that sound workers refuse suspends nobody where others are served meanwhile: their steps lie
+ * between the refusals.
+ *
  * Workers are known by their names, so that a restart clears nobody. One record of all chains of a
  * gateway: a worker that moves to another chain takes its standing along. Pure; time is an
  * argument. Thread: one at a time. */
@@ -39,6 +49,10 @@
 
 /* The second fault tells bad memory from a bit that flipped once. */
 #define LH_MISCONDUCT_FAULTS_MAX 2u
+/* Each costs a second or so, and a request that two steps of its own are refused for. */
+#define LH_MISCONDUCT_REFUSALS_MAX 3u
+/* With as many steps between them that came around refusals are no longer in a row. */
+#define LH_MISCONDUCT_REFUSALS_APART 8u
 /* A few seconds of one stream, and less than one of many. */
 #define LH_MISCONDUCT_TRIAL_STEPS 256u
 /* Of more workers than that, the ones whose last fault is oldest are forgotten. */
@@ -49,6 +63,7 @@ typedef enum lh_worker_fault {
     LH_WORKER_FAULT_NO_RESULT,  /* a step was taken, and what it awaits was not sent */
     /* its chain has given an answer that others, or it itself, have computed otherwise */
     LH_WORKER_FAULT_WRONG_ANSWER,
+    LH_WORKER_FAULT_REFUSAL, /* at a hop that it is an end of, a step was refused */
     LH_WORKER_FAULT_KINDS
 } lh_worker_fault;
 
@@ -67,8 +82,11 @@ typedef struct lh_misconduct_record {
     int64_t last_us;
     uint32_t recent; /* faults that count for the next suspension, */
     int64_t recent_since_us;
-    int64_t until_us, pause_us; /* of the last suspension; 0: there was none */
-    uint32_t steps;             /* without a fault since then, or draws that were right */
+    int64_t until_us, pause_us;    /* of the last suspension; 0: there was none */
+    uint32_t steps;                /* without a fault since then, or draws that were right */
+    lh_worker_fault suspended_for; /* the last time */
+    uint32_t refusals;             /* in a row, */
+    uint32_t apart;                /* and steps that came around since the last of them */
 } lh_misconduct_record;
 
 /* All zero: nobody has done anything. */
@@ -77,21 +95,24 @@ typedef struct lh_misconduct {
     lh_misconduct_record records[LH_MISCONDUCT_RECORDS_MAX];
 } lh_misconduct;
 
-/* "bad_result", "no_result", "wrong_answer". */
+/* "bad_result", "no_result", "wrong_answer", "refusal". */
 const char *lh_worker_fault_name(lh_worker_fault fault);
 /* "trusted", "watched", "suspended", "on_trial". */
 const char *lh_worker_standing_name(lh_worker_standing standing);
 
 /* misconduct may be NULL in all functions: nobody is held responsible then. */
 
-/* The worker has done this. Returns until when it is suspended; 0: it is not. */
+/* The worker has done this; REFUSAL: at both ends of the hop. Returns until when it is suspended;
+ * 0: it is not. */
 int64_t lh_misconduct_note_fault(lh_misconduct *misconduct, const char *worker,
                                  lh_worker_fault fault, const char *reason, int64_t now_us);
 /* So many draws of the worker's chain were computed again elsewhere, and were the same. */
 void lh_misconduct_note_agreement(lh_misconduct *misconduct, const char *worker, uint32_t draws,
                                   int64_t now_us);
-/* A step has come around the ring whose results the worker had to send, and they were fine. */
-void lh_misconduct_note_step(lh_misconduct *misconduct, const char *worker, int64_t now_us);
+/* A step that went through the worker has come around the ring; sent_results: they were its own to
+ * send, and fine. */
+void lh_misconduct_note_step(lh_misconduct *misconduct, const char *worker, bool sent_results,
+                             int64_t now_us);
 
 /* NULL: it has done nothing. Valid until the next _note_fault. */
 const lh_misconduct_record *lh_misconduct_find(const lh_misconduct *misconduct, const char *worker);

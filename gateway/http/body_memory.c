@@ -25,10 +25,10 @@ void lh_body_memory_reset(lh_body_memory *memory) {
     lh_holdings_reset(&memory->owners);
 }
 
-void lh_body_share_note(lh_body_share *share, uint64_t received_bytes, int64_t now_us) {
-    if (received_bytes - share->moved_bytes < MOVE_BYTES)
+void lh_body_share_note(lh_body_share *share, uint64_t bytes, int64_t now_us) {
+    if (bytes - share->moved_bytes < MOVE_BYTES)
         return;
-    share->moved_bytes = received_bytes;
+    share->moved_bytes = bytes;
     share->moved_us = now_us;
 }
 
@@ -47,6 +47,17 @@ bool lh_body_memory_take(lh_body_memory *memory, lh_body_share *share, uint64_t 
     memory->bytes += bytes;
     lh_holdings_add(&memory->owners, share->owner, bytes);
     return true;
+}
+
+void lh_body_memory_give(lh_body_memory *memory, lh_body_share *share, uint64_t bytes) {
+    assert(bytes <= share->bytes && memory->bytes >= share->bytes);
+    if (!bytes)
+        return;
+    share->bytes -= bytes;
+    memory->bytes -= bytes;
+    lh_holdings_take(&memory->owners, share->owner, bytes);
+    if (!share->bytes)
+        TAILQ_REMOVE(&memory->shares, share, links);
 }
 
 /* ---- Who is ended ---- */
@@ -89,11 +100,6 @@ void lh_body_memory_end(lh_body_memory *memory, lh_body_share *share) {
 }
 
 void lh_body_memory_release(lh_body_memory *memory, lh_body_share *share) {
-    if (share->bytes) {
-        assert(memory->bytes >= share->bytes);
-        memory->bytes -= share->bytes;
-        lh_holdings_take(&memory->owners, share->owner, share->bytes);
-        TAILQ_REMOVE(&memory->shares, share, links);
-    }
+    lh_body_memory_give(memory, share, share->bytes);
     *share = (lh_body_share){0};
 }

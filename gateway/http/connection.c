@@ -54,15 +54,15 @@ void lh_http_connection_refuse(lh_http_exchange *exchange, unsigned status, cons
     pthread_mutex_unlock(&exchange->mutex);
 }
 
-void lh_http_connection_note_answered(lh_http_exchange *exchange) {
+void lh_http_connection_note_takes(lh_http_exchange *exchange) {
     pthread_mutex_lock(&exchange->mutex);
-    exchange->answered = true;
+    exchange->takes = true;
     pthread_mutex_unlock(&exchange->mutex);
 }
 
 static bool waits_for_client(const lh_http_exchange *connection) {
     return connection->phase == LH_HTTP_PHASE_HEADERS || connection->phase == LH_HTTP_PHASE_BODY ||
-           (connection->phase == LH_HTTP_PHASE_ANSWER && connection->answered);
+           (connection->phase == LH_HTTP_PHASE_ANSWER && connection->takes);
 }
 
 /* A client whose connection rests between two requests expects it to be closed without a word. */
@@ -240,6 +240,7 @@ bool lh_http_connection_wait(lh_http_exchange *exchange) {
     if (waits) {
         assert(exchange->phase == LH_HTTP_PHASE_ANSWER);
         exchange->suspended = true;
+        exchange->takes = false;
         MHD_suspend_connection(exchange->mhd);
     }
     pthread_mutex_unlock(&exchange->mutex);
@@ -251,6 +252,12 @@ bool lh_http_connection_is_gone(lh_http_exchange *exchange) {
     bool gone = exchange->gone || exchange->phase == LH_HTTP_PHASE_CLOSED;
     pthread_mutex_unlock(&exchange->mutex);
     return gone;
+}
+
+/* ---- The body's memory. ---- */
+
+static uint64_t owner_of(const lh_http_exchange *exchange) {
+    return exchange->client ? exchange->client : exchange->address;
 }
 
 /* With the bodies' memory locked. */
@@ -269,7 +276,7 @@ static bool take_memory(lh_http_exchange *exchange, size_t bytes, int64_t now_us
     lh_body_share *share = &exchange->share, *goes;
     if (share->is_ended)
         return false;
-    share->owner = exchange->client ? exchange->client : exchange->address;
+    share->owner = owner_of(exchange);
     while (!lh_body_memory_take(&around->bodies, share, bytes, now_us)) {
         goes = lh_body_memory_pick(&around->bodies, share, bytes, now_us);
         if (!goes)
@@ -335,14 +342,59 @@ void lh_http_connection_drop_body(lh_http_exchange *exchange) {
     free(lh_http_exchange_take_body(exchange));
 }
 
+/* ---- The answer's memory. ---- */
+
+/* With the bodies' memory locked. Its client finds the answer cut. */
+static void end_answer(lh_http_surroundings *around, lh_body_share *share) {
+    lh_http_exchange *connection =
+        (lh_http_exchange *)((char *)share - offsetof(lh_http_exchange, answer_share));
+    lh_body_memory_end(&around->answers, share);
+    lh_http_connection_refuse(connection, 0, NULL);
+}
+
+bool lh_http_connection_take_answer_room(lh_http_exchange *exchange, size_t bytes) {
+    lh_http_surroundings *around = exchange->around;
+    lh_body_share *share = &exchange->answer_share, *goes;
+    int64_t now_us = lh_clock_us();
+    pthread_mutex_lock(&around->bodies_mutex);
+    share->owner = owner_of(exchange);
+    bool has_room = !share->is_ended;
+    if (has_room && bytes <= share->bytes)
+        lh_body_memory_give(&around->answers, share, share->bytes - bytes);
+    else if (has_room) {
+        size_t more = bytes - share->bytes;
+        while (!(has_room = lh_body_memory_take(&around->answers, share, more, now_us)) &&
+               (goes = lh_body_memory_pick(&around->answers, share, more, now_us)))
+            end_answer(around, goes);
+    }
+    pthread_mutex_unlock(&around->bodies_mutex);
+    return has_room;
+}
+
+void lh_http_connection_note_sent(lh_http_exchange *exchange, uint64_t bytes) {
+    pthread_mutex_lock(&exchange->around->bodies_mutex);
+    lh_body_share_note(&exchange->answer_share, bytes, lh_clock_us());
+    pthread_mutex_unlock(&exchange->around->bodies_mutex);
+}
+
+static void drop_answer_room(lh_http_exchange *exchange) {
+    pthread_mutex_lock(&exchange->around->bodies_mutex);
+    lh_body_memory_release(&exchange->around->answers, &exchange->answer_share);
+    pthread_mutex_unlock(&exchange->around->bodies_mutex);
+}
+
+/* ---- The end. ---- */
+
 /* Nothing of the exchange is left for the next request on the connection. */
 static void forget_exchange(lh_http_exchange *exchange) {
     free(exchange->target);
     free(exchange->path);
     lh_http_connection_drop_body(exchange);
+    drop_answer_room(exchange);
     exchange->target = exchange->path = NULL;
     exchange->request = (lh_http_request){0};
     exchange->headers_taken = exchange->request_taken = exchange->close_after = false;
+    exchange->streamed_bytes = 0;
 }
 
 void lh_http_connection_finish(lh_http_exchange *exchange, bool complete) {
@@ -362,7 +414,7 @@ void lh_http_connection_finish(lh_http_exchange *exchange, bool complete) {
     bool close_after = exchange->close_after;
     forget_exchange(exchange);
     pthread_mutex_lock(&exchange->mutex);
-    exchange->gone = exchange->broken = exchange->wake_pending = exchange->answered = false;
+    exchange->gone = exchange->broken = exchange->wake_pending = exchange->takes = false;
     exchange->status = 0;
     exchange->served_before = true;
     if (close_after && exchange->phase != LH_HTTP_PHASE_CLOSED)
@@ -374,6 +426,11 @@ void lh_http_connection_finish(lh_http_exchange *exchange, bool complete) {
 
 void lh_http_exchange_know_client(lh_http_exchange *exchange, uint64_t client) {
     exchange->client = client;
+}
+
+bool lh_http_exchange_hold(lh_http_exchange *exchange, size_t bytes) {
+    lh_http_connection_note_sent(exchange, exchange->streamed_bytes);
+    return lh_http_connection_take_answer_room(exchange, bytes);
 }
 
 void lh_http_exchange_close_after(lh_http_exchange *exchange) {

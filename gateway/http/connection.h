@@ -7,8 +7,8 @@
  * Any phase may end in CLOSED, which is final. A request that is refused, or whose client leaves,
  * goes back to HEADERS without an answer.
  *
- * Locks: the monitor's, or the one of the bodies' memory, then the connection's, then the
- * library's; so nothing here calls the monitor with the connection locked. */
+ * Locks: the monitor's, the table's, or the one of the bodies' memory, then the connection's, then
+ * the library's; so nothing here calls the monitor with the connection locked. */
 #pragma once
 
 #include "gateway/http/body_memory.h"
@@ -32,8 +32,8 @@ typedef struct lh_http_surroundings {
     lh_http_handler handler;
     lh_socket_monitor *monitor;
     struct lh_connection_table *table;
-    pthread_mutex_t bodies_mutex; /* guards the next, and the connections' shares of it */
-    lh_body_memory bodies;
+    pthread_mutex_t bodies_mutex;   /* guards the next, and the connections' shares of them */
+    lh_body_memory bodies, answers; /* of requests that come in, and of what goes out whole */
 } lh_http_surroundings;
 
 struct lh_http_exchange {
@@ -56,7 +56,7 @@ struct lh_http_exchange {
     bool wake_pending;
     bool gone;       /* the client has hung up, or the server is ending */
     bool broken;     /* cut short by us, not by the client */
-    bool answered;   /* all of the answer is the library's: the client has to take it */
+    bool takes;      /* the library has something of the answer: the client has to take it */
     unsigned status; /* sent, 0: none yet */
 
     /* The exchange; the server's thread. */
@@ -67,7 +67,9 @@ struct lh_http_exchange {
     lh_http_header headers[LH_HTTP_HEADERS_MAX];
     char *body;
     size_t body_bytes, body_capacity;
-    lh_body_share share; /* of the bodies' memory */
+    lh_body_share share;        /* of the bodies' memory */
+    lh_body_share answer_share; /* of the answers' */
+    uint64_t streamed_bytes;    /* that the library has had of a stream */
     bool headers_taken, request_taken, close_after;
     int64_t begun_us;
     /* The handler's; its on_refusal gets it on any thread, with the connection locked. */
@@ -104,8 +106,15 @@ void lh_http_connection_break(lh_http_exchange *exchange);
 /* Answers past the library, on the socket itself, where the library takes no answer any more, and
  * closes. */
 void lh_http_connection_refuse(lh_http_exchange *exchange, unsigned status, const char *message);
-/* The library has all of the answer: what is left to do is the client's. */
-void lh_http_connection_note_answered(lh_http_exchange *exchange);
+/* Room for an answer of so many bytes in all, which is the exchange's until it is over, or asks for
+ * another number. Another connection's answer may be ended for it. False: there is none, or this
+ * one was ended. */
+bool lh_http_connection_take_answer_room(lh_http_exchange *exchange, size_t bytes);
+/* The library has had so many bytes of the answer. */
+void lh_http_connection_note_sent(lh_http_exchange *exchange, uint64_t bytes);
+/* The library has something of the answer, or all: what is left to do is the client's, until the
+ * exchange waits again. */
+void lh_http_connection_note_takes(lh_http_exchange *exchange);
 /* Closes a connection that waits for its client, since others need its place. */
 void lh_http_connection_shed(lh_http_exchange *connection);
 /* The exchange is over: tells the handler, frees what belonged to it, and waits for the next

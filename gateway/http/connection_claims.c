@@ -67,12 +67,15 @@ void lh_connection_claims_remove(lh_connection_claims *claims, uint32_t index) {
         claims->going--;
     else
         release(claims, claim);
+    claims->answered -= claim->wait == LH_HTTP_WAITS_NOT;
     claims->list[index] = claims->list[--claims->count];
 }
 
 void lh_connection_claims_wait(lh_connection_claims *claims, uint32_t index, lh_http_wait wait,
                                int64_t now_us) {
     assert(index < claims->count);
+    claims->answered -= claims->list[index].wait == LH_HTTP_WAITS_NOT;
+    claims->answered += wait == LH_HTTP_WAITS_NOT;
     claims->list[index].wait = wait;
     claims->list[index].since_us = now_us;
 }

@@ -10,8 +10,8 @@
  * the time to ask. Two groups have places of their own: connections that have shown a key (half of
  * all), and those that have not (an eighth), which probes need. Of the others those go first that
  * rest between two requests, then those that send a request, then those that do not take their
- * answer; within each kind the owner who has most connections loses one, the one that has waited
- * longest. An owner is the client whose key was shown, else the address.
+ * answer, be it whole or a stream; within each kind the owner who has most connections loses one,
+ * the one that has waited longest. An owner is the client whose key was shown, else the address.
  *
  * What is not done: nobody is kept from connecting again at once. He is then the one of his owner
  * who has waited least.
@@ -22,8 +22,8 @@
 #include "gateway/http/holdings.h"
 
 typedef enum lh_http_wait {
-    LH_HTTP_WAITS_NOT,     /* it is being answered */
-    LH_HTTP_WAITS_TO_TAKE, /* its whole answer is there, and the client has not taken all of it */
+    LH_HTTP_WAITS_NOT,     /* its answer, or what comes next of it, is being made */
+    LH_HTTP_WAITS_TO_TAKE, /* the client has not taken all that there is of its answer */
     LH_HTTP_WAITS_TO_SEND, /* a request is not complete */
     LH_HTTP_RESTS          /* between two requests */
 } lh_http_wait;
@@ -42,6 +42,7 @@ typedef struct lh_connection_claims {
     uint32_t count, most;
     uint32_t per_address_max; /* 0: any number */
     uint32_t going;           /* of them */
+    uint32_t answered;        /* of them: wait not */
     uint32_t known;           /* of those that stay: have shown a key */
     lh_holdings owners;       /* of addresses, all connections; of clients, those with their keys */
 } lh_connection_claims;

@@ -101,8 +101,8 @@ bool lh_connection_table_is_crowded(lh_connection_table *table,
     const lh_connection_claims *claims = &table->claims;
     uint32_t answers_max = claims->most - claims->most / CROWDED_PART;
     uint32_t own_max = answers_max - claims->most / OTHERS_PART;
-    bool is_crowded = table->active > answers_max ||
-                      (table->active > own_max && connection->place != UINT32_MAX &&
+    bool is_crowded = claims->answered > answers_max ||
+                      (claims->answered > own_max && connection->place != UINT32_MAX &&
                        lh_connection_claims_answered(claims, connection->place) > own_max);
     pthread_mutex_unlock(&table->mutex);
     return is_crowded;

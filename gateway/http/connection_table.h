@@ -1,7 +1,8 @@
 /* All connections of the public port, and how many of them are being answered. It keeps places free
  * for new clients: where connections run short it closes some that wait for their clients, by the
- * rules of connection_claims.h. So those who open connections and say nothing cannot keep others
- * out, whatever their number; a connection that is being answered is never closed.
+ * rules of connection_claims.h. So those who open connections and say nothing, or do not take their
+ * answers, cannot keep others out, whatever their number; one for which the engine works is never
+ * closed.
  *
  * Private to gateway/http/. Thread: any. Its lock is taken before a connection's. */
 #pragma once
@@ -37,8 +38,9 @@ void lh_connection_table_know(lh_connection_table *table, lh_http_exchange *conn
 bool lh_connection_table_begin(lh_connection_table *table, lh_http_exchange *connection);
 void lh_connection_table_end(lh_connection_table *table);
 uint32_t lh_connection_table_active(lh_connection_table *table);
-/* More than three quarters of all places are those of connections that are being answered, or more
- * than five eighths those of this one's owner: an eighth is left to the answers of others. */
+/* More than three quarters of all places are those of connections for which the engine works, or
+ * more than five eighths those of this one's owner: an eighth is left to the answers of others. One
+ * that does not take what is there does not count: its place is anybody's who needs it. */
 bool lh_connection_table_is_crowded(lh_connection_table *table, const lh_http_exchange *connection);
 /* Cuts what is being answered, until nothing is; nothing begins from now on. */
 void lh_connection_table_close(lh_connection_table *table);

@@ -56,7 +56,8 @@ lh_http_config lh_http_config_default(void) {
                             .idle_deadline_ms = 60000,
                             .stall_deadline_ms = 30000,
                             .body_bytes_max = 8u << 20,
-                            .bodies_bytes_max = 256u << 20};
+                            .bodies_bytes_max = 256u << 20,
+                            .answers_bytes_max = 256u << 20};
 }
 
 /* ---- Connections. ---- */
@@ -343,20 +344,28 @@ static lh_status init_around(lh_http_server *server, const lh_http_config *confi
         lh_body_memory_init(&around->bodies, config->bodies_bytes_max, config->connections, error);
     if (status)
         return status;
+    status = lh_body_memory_init(&around->answers, config->answers_bytes_max, config->connections,
+                                 error);
+    if (status)
+        goto fail_after_bodies;
     status = lh_connection_table_init(&server->connections, config->connections,
                                       config->connections_per_address, error);
-    if (status) {
-        lh_body_memory_reset(&around->bodies);
-        return status;
-    }
+    if (status)
+        goto fail_after_answers;
     pthread_mutex_init(&around->bodies_mutex, NULL);
     pthread_mutex_init(&server->handshakes_mutex, NULL);
     return LH_OK;
+fail_after_answers:
+    lh_body_memory_reset(&around->answers);
+fail_after_bodies:
+    lh_body_memory_reset(&around->bodies);
+    return status;
 }
 
 static void reset_around(lh_http_server *server) {
     lh_connection_table_reset(&server->connections);
     lh_body_memory_reset(&server->around.bodies);
+    lh_body_memory_reset(&server->around.answers);
     pthread_mutex_destroy(&server->around.bodies_mutex);
     pthread_mutex_destroy(&server->handshakes_mutex);
 }

@@ -43,10 +43,13 @@ typedef struct lh_http_config {
     /* of all requests that are coming in: one of them is ended with 408, or this one with 503
      * (body_memory.h) */
     uint64_t bodies_bytes_max;
+    /* of all answers that are made and not read yet: one of them is cut, or this one is (503, where
+     * it has not begun; the same) */
+    uint64_t answers_bytes_max;
 } lh_http_config;
 
-/* 4 threads, 4096 connections from any address, 10 s, 30 s, 60 s, 30 s, 8 MiB, 256 MiB. `listen`,
- * `allowed_hosts` and `tls` stay NULL. */
+/* 4 threads, 4096 connections from any address, 10 s, 30 s, 60 s, 30 s, 8 MiB, 256 MiB each.
+ * `listen`, `allowed_hosts` and `tls` stay NULL. */
 lh_http_config lh_http_config_default(void);
 
 typedef enum lh_http_progress {
@@ -116,6 +119,10 @@ void lh_http_exchange_know_client(lh_http_exchange *exchange, uint64_t client);
  * should be refused, which leaves places for those that are short, and for other clients. From
  * on_request. */
 bool lh_http_exchange_is_crowded(const lh_http_exchange *exchange);
+/* The rest of the answer that is being streamed holds so many bytes of memory now, since the client
+ * takes it slower than it is made: they count as those of an answer that goes out whole. False:
+ * there is no room for them, so the stream is to be broken. From on_read. */
+bool lh_http_exchange_hold(lh_http_exchange *exchange, size_t bytes);
 /* The connection is closed once the answer that is being streamed has ended. The server's thread.
  */
 void lh_http_exchange_close_after(lh_http_exchange *exchange);

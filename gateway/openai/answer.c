@@ -15,6 +15,8 @@
 
 /* A stream is filled no further than this before it is sent. */
 #define BUFFER_BYTES 16384
+/* What a client leaves untaken is counted in such pieces: whoever keeps up has none. */
+#define HELD_BYTES 65536u
 
 struct lh_openai_answer {
     const lh_openai_service *service;
@@ -37,6 +39,7 @@ struct lh_openai_answer {
     void *writer;                      /* the dialect's */
     bool streams;
     lh_server_events events;
+    size_t held_bytes;  /* of what the client does not take, as the exchange knows them */
     json_t *prompt_ids; /* [prompt]; NULL: not asked for */
     int64_t silent_since_us;
 
@@ -80,6 +83,10 @@ void lh_openai_answer_abandon(lh_openai_answer *answer) {
 
 lh_token_usage lh_openai_answer_usage(const lh_openai_answer *answer) {
     return answer->generation ? lh_generation_usage(answer->generation) : (lh_token_usage){0};
+}
+
+uint64_t lh_openai_answer_guided_us(const lh_openai_answer *answer) {
+    return answer->generation ? lh_generation_guided_us(answer->generation) : 0;
 }
 
 lh_openai_answer_facts lh_openai_answer_tell(const lh_openai_answer *answer) {
@@ -337,6 +344,17 @@ static lh_http_progress stay_alive(lh_openai_answer *answer) {
     return answer->dialect->keep_alive(answer->writer) ? LH_HTTP_BREAK : LH_HTTP_READY;
 }
 
+/* False: the client takes so little, and others need the memory. */
+static bool count_held(lh_openai_answer *answer) {
+    if (lh_server_events_pending(&answer->events) < BUFFER_BYTES && !answer->held_bytes)
+        return true;
+    size_t bytes = lh_generation_held_bytes(answer->generation) / HELD_BYTES * HELD_BYTES;
+    if (bytes == answer->held_bytes)
+        return true;
+    answer->held_bytes = bytes;
+    return lh_http_exchange_hold(answer->exchange, bytes);
+}
+
 lh_http_progress lh_openai_answer_read(lh_openai_answer *answer, char *buffer, size_t capacity,
                                        size_t *length) {
     lh_server_events *events = &answer->events;
@@ -349,6 +367,8 @@ lh_http_progress lh_openai_answer_read(lh_openai_answer *answer, char *buffer, s
         lh_http_progress progress = status == LH_AGAIN ? stay_alive(answer) : LH_HTTP_READY;
         if (progress != LH_HTTP_READY)
             return progress;
+        if (!count_held(answer))
+            return LH_HTTP_BREAK;
     }
     *length = lh_server_events_take(events, buffer, capacity);
     answer->silent_since_us = lh_clock_us();

@@ -47,3 +47,5 @@ typedef struct lh_openai_answer_facts {
 lh_openai_answer_facts lh_openai_answer_tell(const lh_openai_answer *answer);
 
 lh_token_usage lh_openai_answer_usage(const lh_openai_answer *answer);
+/* As lh_generation_guided_us. */
+uint64_t lh_openai_answer_guided_us(const lh_openai_answer *answer);

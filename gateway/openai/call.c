@@ -20,6 +20,8 @@
 #define REQUEST_ID_MAX 128
 /* Connections and bodies that were too many come in within a second, or are ended. */
 #define CROWD_RETRY_MS 1000
+/* In which the engine's time for forms is charged while the answer goes on. */
+#define GUIDED_PIECE_US 10000
 
 typedef struct call {
     lh_openai_service *service; /* NULL: of a request without headers */
@@ -28,7 +30,7 @@ typedef struct call {
     int64_t begun_us;
     bool routed;
     lh_openai_route route;
-    bool reads_body;             /* of the route, */
+    bool is_read;                /* by the reader pool, */
     lh_openai_reading_goal goal; /* for this; chat, where it has none: the words are ours */
     lh_ticket ticket;
     lh_cors_origin origin;
@@ -36,6 +38,8 @@ typedef struct call {
     bool is_gzip;             /* the request's body */
     lh_openai_error refusal;  /* by what the headers say; status 0: none */
     lh_openai_answer *answer; /* to a request that generates */
+    lh_reading_share share;   /* whose processor time it takes */
+    uint64_t guided_us;       /* of it, charged for following the form of the answer */
     lh_openai_reading_job *reading;
     size_t unknown_fields;
 } call;
@@ -113,11 +117,22 @@ static lh_http_progress reply_error(call *c, const lh_openai_error *error, lh_ht
 
 /* ---- What is generated. ---- */
 
+/* What it took to follow the form of the answer by now: in pieces, so that a token of an answer
+ * without one costs nothing. */
+static void charge_guidance(call *c, uint64_t least_us) {
+    uint64_t new_us = lh_openai_answer_guided_us(c->answer) - c->guided_us;
+    if (new_us < least_us)
+        return;
+    c->guided_us += new_us;
+    lh_reader_pool_charge(c->service->readers, &c->share, new_us);
+}
+
 /* What has been drawn by now is the client's. */
 static void charge(call *c) {
-    if (c->answer)
-        lh_ticket_spend(&c->ticket, lh_openai_answer_usage(c->answer).completion_tokens,
-                        lh_clock_us());
+    if (!c->answer)
+        return;
+    lh_ticket_spend(&c->ticket, lh_openai_answer_usage(c->answer).completion_tokens, lh_clock_us());
+    charge_guidance(c, GUIDED_PIECE_US);
 }
 
 static lh_http_progress proceed(call *c, lh_http_reply *reply) {
@@ -134,7 +149,11 @@ static lh_http_progress proceed(call *c, lh_http_reply *reply) {
 }
 
 static bool makes_answer(const call *c) {
-    return c->reads_body && lh_openai_reading_is_answered(c->goal);
+    return c->is_read && lh_openai_reading_is_answered(c->goal);
+}
+
+static bool reads_body(const call *c) {
+    return c->is_read && lh_openai_reading_has_body(c->goal);
 }
 
 /* What was made while reading is the whole answer. */
@@ -193,15 +212,27 @@ static bool may_generate(call *c, lh_openai_error *error) {
            lh_openai_refuse_full(error, &c->ticket, 1);
 }
 
+/* The body, or what follows the path: malloc'd. */
+static char *take_text(call *c, size_t *length) {
+    if (reads_body(c))
+        return lh_http_exchange_take_body(c->exchange);
+    *length = strlen(c->route.rest);
+    return strdup(c->route.rest);
+}
+
 /* What a body costs shows only when it is read, so none is read here. */
-static lh_http_progress take_body(call *c, const lh_http_request *request, lh_http_reply *reply) {
+static lh_http_progress have_read(call *c, const lh_http_request *request, lh_http_reply *reply) {
     const lh_openai_client client = {&c->ticket, request->peer_network};
     size_t length = request->body_bytes;
     lh_openai_error error;
-    bool begun = (!makes_answer(c) || may_generate(c, &error)) &&
-                 lh_openai_reading_job_begin(c->service, c->exchange, c->goal, &client,
-                                             lh_http_exchange_take_body(c->exchange), length,
-                                             c->is_gzip, &c->reading, &error);
+    bool begun = !makes_answer(c) || may_generate(c, &error);
+    if (begun) {
+        char *text = take_text(c, &length);
+        begun = text || length == 0
+                    ? lh_openai_reading_job_begin(c->service, c->exchange, c->goal, &client, text,
+                                                  length, c->is_gzip, &c->reading, &error)
+                    : lh_openai_refuse_status(&error, LH_ERR_NO_MEMORY);
+    }
     return begun ? LH_HTTP_WAIT : refuse(c, &error, reply);
 }
 
@@ -237,8 +268,8 @@ static bool open_ticket(call *c, const lh_http_request *request) {
 static void check_headers(call *c, const lh_http_request *request) {
     lh_openai_error error;
     c->routed = lh_openai_route_find(request->method, request->path, &c->route, &error);
-    c->reads_body = c->routed && lh_openai_reading_goal_of(c->route.action, &c->goal);
-    c->is_gzip = is_coded_as(request, "gzip");
+    c->is_read = c->routed && lh_openai_reading_goal_of(c->route.action, &c->goal);
+    c->is_gzip = reads_body(c) && is_coded_as(request, "gzip");
     c->origin = lh_cors_match(c->service->config.cors_origins, request);
     c->is_preflight = c->routed && lh_cors_is_preflight(c->origin, request);
     if (!c->route.is_public && !c->is_preflight && !open_ticket(c, request))
@@ -249,10 +280,10 @@ static void check_headers(call *c, const lh_http_request *request) {
     else if (c->route.is_admin && !c->is_preflight && !c->ticket.is_admin)
         lh_openai_refuse(&c->refusal, 403, NULL, "insufficient_scope",
                          "This API key may not ask for that: its line lacks the word admin.");
-    else if (c->reads_body && !lh_http_request_is_type(request, "application/json"))
+    else if (reads_body(c) && !lh_http_request_is_type(request, "application/json"))
         lh_openai_refuse(&c->refusal, 415, NULL, "unsupported_media_type",
                          "The body must be of Content-Type application/json.");
-    else if (c->reads_body && !c->is_gzip && !is_coded_as(request, "identity"))
+    else if (reads_body(c) && !c->is_gzip && !is_coded_as(request, "identity"))
         lh_openai_refuse(&c->refusal, 415, NULL, "unsupported_media_type",
                          "The body must come without a Content-Encoding, or with gzip.");
 }
@@ -286,6 +317,7 @@ static bool on_headers(void *context, lh_http_exchange *exchange, const lh_http_
     else
         lh_random_id("req_", c->id);
     check_headers(c, request);
+    c->share = lh_openai_reading_share(&(lh_openai_client){&c->ticket, request->peer_network});
     if (c->ticket.tenant)
         lh_http_exchange_know_client(exchange, c->ticket.tenant);
     if (makes_answer(c) && !c->refusal.status)
@@ -303,8 +335,8 @@ static lh_http_progress on_request(void *state, const lh_http_request *request,
     lh_openai_error error;
     if (c->refusal.status)
         return reply_error(c, &c->refusal, reply);
-    if (c->reads_body)
-        return take_body(c, request, reply);
+    if (c->is_read)
+        return have_read(c, request, reply);
     if (c->route.action == LH_OPENAI_TELL_FLEET_PORT)
         log_misled_worker(c, request);
     if (!lh_openai_lookup(c->service, &c->route, reply, &error))
@@ -434,6 +466,8 @@ static void on_done(void *state, const lh_http_request *request, const lh_http_o
         return;
     }
     charge(c);
+    if (c->answer)
+        charge_guidance(c, 1);
     lh_request_metrics_note_answer(c->service->metrics, c->route.number, outcome->status);
     log_request(c, request, outcome);
     if (has_large_body(request))

@@ -88,3 +88,16 @@ lh_status lh_event_queue_next(lh_event_queue *queue, const lh_queued_event **eve
     *event = item;
     return LH_OK;
 }
+
+static size_t bytes_of(const lh_event_batch *batch) {
+    return batch->capacity * sizeof *batch->events + batch->top_capacity * sizeof *batch->tops +
+           batch->score_capacity * sizeof *batch->scores +
+           batch->sum_capacity * sizeof *batch->sums;
+}
+
+size_t lh_event_queue_bytes(lh_event_queue *queue) {
+    pthread_mutex_lock(&queue->mutex);
+    size_t incoming = queue->incoming.count > 0 ? bytes_of(&queue->incoming) : 0;
+    pthread_mutex_unlock(&queue->mutex);
+    return incoming + (queue->taken.next < queue->taken.count ? bytes_of(&queue->taken) : 0);
+}

@@ -39,3 +39,5 @@ void lh_event_queue_push(lh_event_queue *queue, uint32_t choice, const lh_sequen
 /* The next event, valid until the next call; LH_AGAIN: none now; LH_ERR_NO_MEMORY: one was lost.
  * The owner. */
 lh_status lh_event_queue_next(lh_event_queue *queue, const lh_queued_event **event);
+/* Of memory, for what was not taken yet. The owner. */
+size_t lh_event_queue_bytes(lh_event_queue *queue);

@@ -18,6 +18,7 @@ typedef struct sequence {
     lh_prompt_scores scores; /* of its prompt, where they are asked for */
     uint32_t cached_tokens;
     int64_t last_token_us; /* the engine's thread; 0: none has come */
+    uint64_t guide_work;   /* likewise: of its latest event */
 } sequence;
 
 struct lh_generation {
@@ -44,6 +45,7 @@ struct lh_generation {
     atomic_uint epoch;
     _Atomic(int64_t) first_token_us;
     _Atomic(uint64_t) tokens_sampled;
+    _Atomic(uint64_t) guide_work; /* of all sequences */
 
     pthread_mutex_t mutex; /* guards the rest, and the handles until `submitted` is set */
     bool submitted, abandoned;
@@ -62,12 +64,21 @@ static void note_token(sequence *from) {
         lh_request_metrics_note_next_token(generation->metrics, now_us - before_us);
 }
 
+/* The engine's thread. Who did not come to a chain again has done nothing there. */
+static void note_guidance(sequence *from, uint64_t work) {
+    if (work <= from->guide_work)
+        return;
+    atomic_fetch_add(&from->generation->guide_work, work - from->guide_work);
+    from->guide_work = work;
+}
+
 /* The engine's thread. */
 static void on_event(void *context, const lh_sequence_event *event) {
     sequence *from = context;
     lh_generation *generation = from->generation;
     if (event->kind == LH_SEQUENCE_TOKEN)
         note_token(from);
+    note_guidance(from, event->guide_work);
     atomic_store(&generation->epoch, event->epoch);
     atomic_store(&generation->chain, event->chain);
     if (event->kind == LH_SEQUENCE_TOKEN && atomic_fetch_add(&generation->tokens_sampled, 1) == 0)
@@ -413,6 +424,14 @@ lh_generation_progress lh_generation_tell(lh_generation *generation) {
                                     .first_token_us = atomic_load(&generation->first_token_us),
                                     .tokens_sampled = atomic_load(&generation->tokens_sampled),
                                     .finish = finish_of(generation)};
+}
+
+uint64_t lh_generation_guided_us(const lh_generation *generation) {
+    return atomic_load(&generation->guide_work) * LH_CONSTRAINT_WORK_NS / 1000;
+}
+
+size_t lh_generation_held_bytes(lh_generation *generation) {
+    return lh_event_queue_bytes(&generation->queue);
 }
 
 lh_token_usage lh_generation_usage(const lh_generation *generation) {

@@ -93,3 +93,7 @@ typedef struct lh_generation_progress {
 lh_generation_progress lh_generation_tell(lh_generation *generation);
 
 lh_token_usage lh_generation_usage(const lh_generation *generation);
+/* Of the engine's processor time, for following the form of the answers so far. */
+uint64_t lh_generation_guided_us(const lh_generation *generation);
+/* Of memory, for what was generated and not pulled yet. */
+size_t lh_generation_held_bytes(lh_generation *generation);

@@ -5,7 +5,6 @@
 #include "gateway/openai/render.h"
 #include "gateway/openai/tokenization.h"
 #include "gateway/text/model_aliases.h"
-#include "gateway/trace/trace_json.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -97,22 +96,6 @@ static bool reply_text(char *body, lh_http_reply *reply, lh_openai_error *error)
     return true;
 }
 
-static bool reply_trace(lh_trace_store *store, const char *rest, lh_http_reply *reply,
-                        lh_openai_error *error) {
-    char id[LH_TRACE_NAME_BYTES];
-    bool is_id = lh_openai_route_decode(rest, id, sizeof id);
-    json_t *events = NULL;
-    lh_error cause;
-    if (!store)
-        return lh_openai_refuse(error, 404, NULL, "tracing_off",
-                                "This server keeps no traces: it runs with --traces 0.");
-    if (!is_id || lh_trace_json_find(store, id, &events, &cause) == LH_ERR_NOT_FOUND)
-        return lh_openai_refuse(error, 404, NULL, "trace_not_found",
-                                "There is no trace of '%.140s': it was none of the last requests.",
-                                is_id ? id : rest);
-    return reply_json(200, events, reply, error);
-}
-
 /* RFC 9110, 15.5.20. */
 static bool reply_fleet_port(const lh_openai_service *service, lh_http_reply *reply,
                              lh_openai_error *error) {
@@ -147,8 +130,6 @@ bool lh_openai_lookup(const lh_openai_service *service, const lh_openai_route *r
         return reply_text(lh_engine_fleet_json(service->engine), reply, error);
     case LH_OPENAI_GET_FLEET_MAP:
         return reply_text(lh_engine_fleet_map_json(service->engine), reply, error);
-    case LH_OPENAI_GET_TRACE:
-        return reply_trace(service->config.traces, route->rest, reply, error);
     case LH_OPENAI_GET_TOKENIZER:
         return reply_json(200, lh_openai_tokenizer_json(service->model), reply, error);
     case LH_OPENAI_TELL_FLEET_PORT:
@@ -166,8 +147,9 @@ bool lh_openai_lookup(const lh_openai_service *service, const lh_openai_route *r
     case LH_OPENAI_POST_TEMPLATE:
     case LH_OPENAI_POST_TOKENIZE:
     case LH_OPENAI_POST_DETOKENIZE:
+    case LH_OPENAI_GET_TRACE:
         break;
     }
-    assert(!"generates");
+    assert(!"is read");
     return false;
 }

@@ -1,4 +1,4 @@
-/* What the API tells without generating anything: models, health, the fleet, traces. Private to
+/* What the API tells without generating or reading anything: models, health, the fleet. Private to
  * gateway/openai/. Thread: any. */
 #pragma once
 
@@ -8,7 +8,7 @@
 
 /* 503, and why: draining, or as the engine says. Returns false. */
 bool lh_openai_lookup_refuse(const lh_openai_service *service, lh_openai_error *error);
-/* Fills the reply to a request of any action but the two that generate. False: *error says why not.
- */
+/* Fills the reply to a request of any action that has no goal of reading. False: *error says why
+ * not. */
 bool lh_openai_lookup(const lh_openai_service *service, const lh_openai_route *route,
                       lh_http_reply *reply, lh_openai_error *error);

@@ -20,7 +20,8 @@ enum {
     ADMIN = 4,
     NAMED = 8, /* its path has an id */
     BODIED = 16,
-    GENERATES = 32
+    GENERATES = 32,
+    READ = 64 /* takes long enough to be charged, without a body */
 };
 
 static const struct {
@@ -37,7 +38,7 @@ static const struct {
     {414, ANY, "The target is too large."},
     {415, BODIED, "The body is not JSON, or compressed by something else than gzip."},
     {421, ANY, "The header Host is no name of this server."},
-    {429, BODIED, "A limit of the key's, or the queue is full."},
+    {429, BODIED | READ, "A limit of the key's, or the queue is full."},
     {431, ANY, "The headers are too large."},
     {500, ANY, "The server's fault."},
     {503, ANY, "No complete chain of workers, draining, or short of connections."},
@@ -90,11 +91,17 @@ static json_t *responses_json(const lh_openai_route *route, int traits, const ch
 
 /* ---- Operations. ---- */
 
+static bool is_charged(const lh_openai_route *route) {
+    lh_openai_reading_goal goal;
+    return lh_openai_reading_goal_of(route->action, &goal) && !lh_openai_reading_has_body(goal);
+}
+
 static int traits_of(const lh_openai_service *service, const lh_openai_route *route,
                      bool reads_body, lh_openai_reading_goal goal) {
     bool has_keys = lh_authenticator_keys(service->config.authenticator) > 0;
     return ANY | (has_keys && !route->is_public ? KEYED : 0) | (route->is_admin ? ADMIN : 0) |
            (strchr(route->name, '{') ? NAMED : 0) | (reads_body ? BODIED : 0) |
+           (is_charged(route) ? READ : 0) |
            (reads_body && lh_openai_reading_is_answered(goal) ? GENERATES : 0);
 }
 

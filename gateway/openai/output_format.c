@@ -13,20 +13,21 @@
 typedef struct form {
     const char *key;
     lh_constraint_kind kind;
+    bool may_be_empty; /* then it is as if it were not there */
 } form;
 
 static const form fields[] = {
-    {"guided_json", LH_CONSTRAINT_SCHEMA},   {"guided_regex", LH_CONSTRAINT_REGEX},
-    {"guided_choice", LH_CONSTRAINT_CHOICE}, {"guided_grammar", LH_CONSTRAINT_GBNF},
-    {"grammar", LH_CONSTRAINT_GBNF},         {"json_schema", LH_CONSTRAINT_SCHEMA},
-    {"structural_tag", LH_CONSTRAINT_TAGS},
+    {"guided_json", LH_CONSTRAINT_SCHEMA, false},   {"guided_regex", LH_CONSTRAINT_REGEX, false},
+    {"guided_choice", LH_CONSTRAINT_CHOICE, false}, {"guided_grammar", LH_CONSTRAINT_GBNF, false},
+    {"grammar", LH_CONSTRAINT_GBNF, true},          {"json_schema", LH_CONSTRAINT_SCHEMA, true},
+    {"structural_tag", LH_CONSTRAINT_TAGS, false},
 };
 
 /* Of structured_outputs. */
 static const form members[] = {
-    {"json", LH_CONSTRAINT_SCHEMA},         {"regex", LH_CONSTRAINT_REGEX},
-    {"choice", LH_CONSTRAINT_CHOICE},       {"grammar", LH_CONSTRAINT_GBNF},
-    {"structural_tag", LH_CONSTRAINT_TAGS},
+    {"json", LH_CONSTRAINT_SCHEMA, false},         {"regex", LH_CONSTRAINT_REGEX, false},
+    {"choice", LH_CONSTRAINT_CHOICE, false},       {"grammar", LH_CONSTRAINT_GBNF, false},
+    {"structural_tag", LH_CONSTRAINT_TAGS, false},
 };
 
 /* A schema, or tags, may be the text of one. */
@@ -137,9 +138,14 @@ static void set_object(const lh_body_reader *body, const char *key, const char *
             .is_given = true, .param = param, .source = {.kind = LH_CONSTRAINT_OBJECT}};
 }
 
-/* An empty text of llama.cpp's fields is none. */
-static bool is_given(const json_t *value) {
-    return value && !(json_is_string(value) && json_string_length(value) == 0);
+/* An empty text of llama.cpp's fields is none; of the others it is most likely a mistake, as all
+ * that it could ask for is an answer without a text. */
+static bool is_given(const lh_body_reader *body, const form *of, const json_t *value) {
+    bool is_empty = json_is_string(value) && json_string_length(value) == 0;
+    if (is_empty && !of->may_be_empty)
+        lh_body_refuse(body, of->key, "invalid_value",
+                       "is empty: leave it out where the answer may be any text.");
+    return value && !is_empty;
 }
 
 static void parse_structured_outputs(const lh_body_reader *body, lh_openai_output_format *format) {
@@ -147,7 +153,7 @@ static void parse_structured_outputs(const lh_body_reader *body, lh_openai_outpu
     const lh_body_reader outputs = lh_body_inside(body, param, "structured_outputs.");
     for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
         const json_t *value = lh_body_field(&outputs, members[i].key);
-        if (value)
+        if (is_given(&outputs, &members[i], value))
             set(&outputs, &members[i], value, param, format);
     }
     if (lh_body_bool(&outputs, "json_object"))
@@ -169,7 +175,7 @@ static bool is_name(const char *name) {
  * schema here. */
 static void parse_named_schema(const lh_body_reader *schema, const char *name_of_param,
                                lh_openai_output_format *format) {
-    static const form schema_form = {"schema", LH_CONSTRAINT_SCHEMA};
+    static const form schema_form = {"schema", LH_CONSTRAINT_SCHEMA, false};
     const char *name = lh_body_text(schema, "name", SIZE_MAX);
     const json_t *value = lh_body_field(schema, "schema");
     if (!name)
@@ -195,8 +201,8 @@ static void parse_json_schema(const lh_body_reader *body, lh_openai_output_forma
 }
 
 static void parse_response_format(const lh_body_reader *body, lh_openai_output_format *format) {
-    static const form schema_form = {"schema", LH_CONSTRAINT_SCHEMA},
-                      tags_form = {"format", LH_CONSTRAINT_TAGS};
+    static const form schema_form = {"schema", LH_CONSTRAINT_SCHEMA, false},
+                      tags_form = {"format", LH_CONSTRAINT_TAGS, false};
     const json_t *value = lh_body_typed(body, param, "object", "an object with a 'type'");
     const char *type = json_string_value(json_object_get(value, "type"));
     const lh_body_reader given = {value, "response_format.", body->error, NULL};
@@ -250,7 +256,7 @@ void lh_openai_output_format_parse_flat(const lh_body_reader *parent, const char
 
 void lh_openai_output_format_parse_schema(const lh_body_reader *parent, const char *name_of_param,
                                           lh_openai_output_format *format) {
-    static const form schema_form = {"schema", LH_CONSTRAINT_SCHEMA};
+    static const form schema_form = {"schema", LH_CONSTRAINT_SCHEMA, false};
     char path[64];
     const json_t *value = lh_body_object(parent, "format");
     snprintf(path, sizeof path, "%s.", name_of_param);
@@ -269,7 +275,7 @@ void lh_openai_output_format_parse(const lh_body_reader *body, lh_openai_output_
     parse_response_format(body, format);
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
         const json_t *value = lh_body_field(body, fields[i].key);
-        if (is_given(value))
+        if (is_given(body, &fields[i], value))
             set(body, &fields[i], value, fields[i].key, format);
     }
     parse_structured_outputs(body, format);

@@ -73,16 +73,16 @@ static lh_reader_waiting waiting_in_all(const lh_reader_pool *pool) {
 }
 
 /* Whether `more` fits, so that as much is left as one client has then. */
-static bool leaves_room(size_t max, size_t all, size_t own, size_t more, bool is_bounded) {
+static bool leaves_room(size_t max, size_t all, size_t own, size_t more) {
     size_t left = max - all;
-    return more <= left && (!is_bounded || own + more <= left);
+    return more <= left && own + more <= left;
 }
 
 static bool has_room(const lh_reader_pool *pool, const lh_reader_task *task) {
     uint64_t client = task->share.client;
     lh_reader_waiting all = waiting_in_all(pool), own = waiting_of(pool, client);
-    return leaves_room(pool->options.bytes_max, all.bytes, own.bytes, task->bytes, client != 0) &&
-           leaves_room(pool->options.waiting_max, all.count, own.count, 1, client != 0);
+    return leaves_room(pool->options.bytes_max, all.bytes, own.bytes, task->bytes) &&
+           leaves_room(pool->options.waiting_max, all.count, own.count, 1);
 }
 
 static bool is_light(int64_t settled_us, int64_t now_us) {
@@ -276,6 +276,12 @@ int64_t lh_reader_pool_wait_us(lh_reader_pool *pool, const lh_reading_share *sha
     int64_t wait_us = lh_reading_ledger_wait_us(pool->ledger, share, lh_clock_us());
     pthread_mutex_unlock(&pool->mutex);
     return wait_us;
+}
+
+void lh_reader_pool_charge(lh_reader_pool *pool, const lh_reading_share *share, uint64_t used_us) {
+    pthread_mutex_lock(&pool->mutex);
+    charge(pool, share, used_us);
+    pthread_mutex_unlock(&pool->mutex);
 }
 
 static lh_status submit_locked(lh_reader_pool *pool, lh_reader_work *work, lh_error *error) {

@@ -37,7 +37,7 @@ typedef struct lh_reader_pool_options {
 } lh_reader_pool_options;
 
 typedef struct lh_reader_task {
-    lh_reading_share share; /* whose it is; client 0: of those whom no bound of waiting holds */
+    lh_reading_share share; /* whose it is */
     size_t bytes;           /* that it holds while it waits */
     bool is_large;          /* it takes long, whosever it is */
     /* A thread of the pool; one of the two, once, or none at all. refuse: by the time of its turn,
@@ -60,6 +60,8 @@ void lh_reader_pool_destroy(lh_reader_pool *pool);
 
 /* Until something may be read for the client again; 0: it may now. */
 int64_t lh_reader_pool_wait_us(lh_reader_pool *pool, const lh_reading_share *share);
+/* So much processor time was spent for the client elsewhere, for what his requests say. */
+void lh_reader_pool_charge(lh_reader_pool *pool, const lh_reading_share *share, uint64_t used_us);
 /* *work is the submitter's until he leaves. LH_ERR_BUSY: too much waits, in all or of this client,
  * who always finds as much room left for others as he takes; LH_ERR_NO_MEMORY. Then the task is
  * still the caller's. */

@@ -9,6 +9,7 @@
 #include "gateway/openai/prompt.h"
 #include "gateway/openai/tokenization.h"
 #include "gateway/openai/tool_form.h"
+#include "gateway/trace/trace_json.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -237,6 +238,7 @@ bool lh_openai_reading_goal_of(lh_openai_action action, lh_openai_reading_goal *
         {LH_OPENAI_POST_TEMPLATE, LH_READING_TEMPLATE},
         {LH_OPENAI_POST_TOKENIZE, LH_READING_TOKENIZE},
         {LH_OPENAI_POST_DETOKENIZE, LH_READING_DETOKENIZE},
+        {LH_OPENAI_GET_TRACE, LH_READING_TRACE},
     };
     for (size_t i = 0; i < sizeof goals / sizeof *goals; i++)
         if (goals[i].action == action) {
@@ -244,6 +246,10 @@ bool lh_openai_reading_goal_of(lh_openai_action action, lh_openai_reading_goal *
             return true;
         }
     return false;
+}
+
+bool lh_openai_reading_has_body(lh_openai_reading_goal goal) {
+    return goal != LH_READING_TRACE;
 }
 
 bool lh_openai_reading_is_answered(lh_openai_reading_goal goal) {
@@ -311,10 +317,30 @@ static bool take_request(lh_openai_reading *reading, const lh_openai_service *se
     return taken;
 }
 
+static bool show_trace(lh_openai_reading *reading, const lh_openai_service *service,
+                       const char *rest, lh_openai_error *error) {
+    lh_trace_store *store = service->config.traces;
+    char id[LH_TRACE_NAME_BYTES];
+    bool is_id = lh_openai_route_decode(rest, id, sizeof id);
+    json_t *events = NULL;
+    lh_error cause;
+    if (!store)
+        return lh_openai_refuse(error, 404, NULL, "tracing_off",
+                                "This server keeps no traces: it runs with --traces 0.");
+    if (!is_id || lh_trace_json_find(store, id, &events, &cause) == LH_ERR_NOT_FOUND)
+        return lh_openai_refuse(error, 404, NULL, "trace_not_found",
+                                "There is no trace of '%.140s': it was none of the last requests.",
+                                is_id ? id : rest);
+    return !lh_json_render(events, &reading->reply) ||
+           lh_openai_refuse_status(error, LH_ERR_NO_MEMORY);
+}
+
 bool lh_openai_reading_take(lh_openai_reading *reading, const lh_openai_service *service,
                             lh_openai_reading_goal goal, const char *bytes, size_t length,
                             lh_openai_error *error) {
     *reading = (lh_openai_reading){0};
+    if (goal == LH_READING_TRACE)
+        return show_trace(reading, service, bytes, error);
     json_t *body = parse_json(bytes, length, error);
     if (!body)
         return false;

@@ -1,6 +1,7 @@
 /* What the body of a request says: parsed, checked, rendered by the chat template and tokenized, so
- * that all it needs is to be submitted. Whatever takes time and memory in the length of a body is
- * done here; nothing waits, and nothing knows of connections. Thread: any. */
+ * that all it needs is to be submitted. Whatever takes time and memory in the length of a body, or
+ * of what was kept of another request, is done here; nothing waits, and nothing knows of
+ * connections. Thread: any. */
 #pragma once
 
 #include "gateway/openai/generation.h"
@@ -19,7 +20,8 @@ typedef enum lh_openai_reading_goal {
     LH_READING_TEMPLATE, /* of chat, the text of its prompt alone */
     LH_READING_COUNT,    /* of Anthropic's messages, how many tokens they are */
     LH_READING_TOKENIZE,
-    LH_READING_DETOKENIZE
+    LH_READING_DETOKENIZE,
+    LH_READING_TRACE /* of no body, but of what follows the path: a request's id */
 } lh_openai_reading_goal;
 
 typedef struct lh_openai_reading {
@@ -33,8 +35,10 @@ typedef struct lh_openai_reading {
     size_t prompt_count;
 } lh_openai_reading;
 
-/* Whether a route reads a body, and what for. */
+/* Whether a route is for the reader pool, and what for. */
 bool lh_openai_reading_goal_of(lh_openai_action action, lh_openai_reading_goal *goal);
+/* Whether it is a body that is read. */
+bool lh_openai_reading_has_body(lh_openai_reading_goal goal);
 /* Whether what is read is then submitted. */
 bool lh_openai_reading_is_answered(lh_openai_reading_goal goal);
 /* In whose words the body is, and errors about it. */

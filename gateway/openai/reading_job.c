@@ -78,8 +78,10 @@ static bool submit(lh_openai_reading_job *job, lh_openai_error *error) {
         return refuse_share(job, wait_us, error);
     const lh_reader_task task = {.share = job->share,
                                  .bytes = job->length,
-                                 /* what a compressed one holds is not known */
-                                 .is_large = job->is_gzip || job->length > LH_LARGE_BODY_BYTES,
+                                 /* what a compressed one holds is not known, and a trace may have
+                                  * hundreds of steps */
+                                 .is_large = job->is_gzip || job->length > LH_LARGE_BODY_BYTES ||
+                                             job->goal == LH_READING_TRACE,
                                  .run = run,
                                  .refuse = refuse,
                                  .on_end = on_end,
@@ -90,7 +92,7 @@ static bool submit(lh_openai_reading_job *job, lh_openai_error *error) {
            lh_openai_refuse_cause(error, &cause);
 }
 
-static lh_reading_share share_of(const lh_openai_client *client) {
+lh_reading_share lh_openai_reading_share(const lh_openai_client *client) {
     const lh_ticket *ticket = client->ticket;
     return (lh_reading_share){.client = ticket->tenant ? ticket->tenant : client->address,
                               .ms_per_minute = ticket->reading_ms_per_minute};
@@ -112,7 +114,7 @@ bool lh_openai_reading_job_begin(const lh_openai_service *service, lh_http_excha
                                    .length = length,
                                    .is_gzip = is_gzip,
                                    .ticket = client->ticket,
-                                   .share = share_of(client)};
+                                   .share = lh_openai_reading_share(client)};
     if (!submit(job, error)) {
         discard(job);
         return false;

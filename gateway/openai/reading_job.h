@@ -1,5 +1,6 @@
-/* A body that the reader pool reads for an exchange, which is woken when that is done. Whatever the
- * exchange does meanwhile, the job lives until it has run. Thread: the exchange's server thread. */
+/* A body, or what else takes long, that the reader pool reads for an exchange, which is woken when
+ * that is done. Whatever the exchange does meanwhile, the job lives until it has run. Thread: the
+ * exchange's server thread. */
 #pragma once
 
 #include "gateway/openai/reading.h"
@@ -16,6 +17,8 @@ typedef struct lh_openai_client {
     uint64_t address;        /* stands for the client where no keys are asked for */
 } lh_openai_client;
 
+/* To what its reading is charged. */
+lh_reading_share lh_openai_reading_share(const lh_openai_client *client);
 /* Takes body[length], malloc'd, also where it fails; is_gzip: it is to be expanded first. `client`
  * is whose turn it uses, and whose share of the readers' time. False: *error says why it is not
  * read now: 429, 500. */

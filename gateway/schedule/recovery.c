@@ -163,6 +163,11 @@ bool lh_recovery_take_resync(lh_recovery *recovery) {
 
 /* ---- Faults ---- */
 
+bool lh_status_is_refusal(lh_status status) {
+    return status == LH_ERR_MALFORMED || status == LH_ERR_INVALID || status == LH_ERR_LIMIT ||
+           status == LH_ERR_UNSUPPORTED || status == LH_ERR_INTERNAL;
+}
+
 static void note_fault(lh_recovery *recovery, bool doubts_caches, lh_result_fault result_fault,
                        const char *format, va_list args) {
     assert(recovery->is_up);
@@ -190,12 +195,6 @@ void lh_recovery_report_results(lh_recovery *recovery, lh_result_fault fault, co
     va_end(args);
 }
 
-/* It may be due to what is in the step. */
-static bool is_refusal(lh_status status) {
-    return status == LH_ERR_MALFORMED || status == LH_ERR_INVALID || status == LH_ERR_LIMIT ||
-           status == LH_ERR_UNSUPPORTED || status == LH_ERR_INTERNAL;
-}
-
 /* It happened on the way, or to a worker that is gone: it says nothing against what the workers
  * hold. */
 static bool is_of_the_way(lh_status status) {
@@ -207,7 +206,7 @@ static bool is_of_the_way(lh_status status) {
 void lh_recovery_report_answer(lh_recovery *recovery, const lh_inflight_step *step,
                                lh_status status, const char *message) {
     assert(status != LH_OK);
-    for (uint32_t i = 0; i < step->segment_count && is_refusal(status); i++)
+    for (uint32_t i = 0; i < step->segment_count && lh_status_is_refusal(status); i++)
         if (step->segments[i].sequence)
             lh_sequence_note_refusal(step->segments[i].sequence);
     lh_recovery_report_fault(recovery, !is_of_the_way(status), "step %llu failed: %s (%s)",

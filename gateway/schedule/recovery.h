@@ -55,6 +55,8 @@ const char *lh_recovery_gives_up_on(const lh_sequence *sequence, lh_status *stat
 
 /* ---- Faults ---- */
 
+/* Whether a step that ends so was refused, perhaps for what is in it. */
+bool lh_status_is_refusal(lh_status status);
 /* The chain is to be formed again; the first reason stays. doubts_caches: what the workers hold is
  * not to be relied upon then. The chain is up. */
 void lh_recovery_report_fault(lh_recovery *recovery, bool doubts_caches, const char *format, ...)

@@ -258,6 +258,7 @@ static void emit(lh_scheduler *s, const lh_sequence *sequence, const lh_sequence
     lh_sequence_event told = *event;
     told.chain = s->options.chain_name;
     told.epoch = s->recovery.epoch;
+    told.guide_work = lh_guide_work(&sequence->guide);
     s->sink.on_event(s->sink.context, sequence->handle, &told);
 }
 

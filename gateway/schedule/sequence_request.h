@@ -47,6 +47,8 @@ typedef struct lh_sequence_event {
     /* [pooled_count], in units of 2^-LH_POOLED_UNIT_BITS; valid during the call */
     const int64_t *pooled;
     lh_finish_reason reason;
+    /* so far, for following the form of its answer (lh_constraint_state_work) */
+    uint64_t guide_work;
     /* TOKEN, FINISHED: how many of the prompt's tokens came from the prefix cache */
     uint32_t cached_tokens;
     /* FAILED: LH_ERR_UNAVAILABLE (no chain: 503), LH_ERR_TIMEOUT (504), else 500 */

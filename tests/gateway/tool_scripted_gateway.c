@@ -16,7 +16,7 @@
 
 typedef struct tool_options {
     int64_t request_timeout_ms, header_ms, body_ms, idle_ms, stall_ms, keep_alive_ms, body_bytes,
-        bodies_bytes, context, threads, connections, connections_per_address;
+        bodies_bytes, answers_bytes, context, threads, connections, connections_per_address;
     int64_t key_requests, key_tokens, key_concurrent, reading_ms;
     const char *listen, *api_key_file, *allowed_hosts, *chat_template, *api_tls_cert, *api_tls_key;
     bool strict_params, logits_digest, keeps_thoughts;
@@ -34,6 +34,7 @@ static const lh_option table[] = {
     NUMBER("keep-alive-ms", keep_alive_ms, "15000", "Silence in a stream before a comment"),
     NUMBER("body-bytes", body_bytes, "8388608", "The largest body"),
     NUMBER("bodies-bytes", bodies_bytes, "268435456", "Bodies of all requests together"),
+    NUMBER("answers-bytes", answers_bytes, "268435456", "Answers that are not read, together"),
     NUMBER("context", context, "4096", "The model's context"),
     NUMBER("connections", connections, "4096", "Connections at a time"),
     NUMBER("connections-per-address", connections_per_address, "0", "Of one address"),
@@ -77,6 +78,7 @@ static lh_openai_api_config make_config(const tool_options *options,
     config.http.idle_deadline_ms = (uint32_t)options->idle_ms;
     config.http.stall_deadline_ms = (uint32_t)options->stall_ms;
     config.http.bodies_bytes_max = (uint64_t)options->bodies_bytes;
+    config.http.answers_bytes_max = (uint64_t)options->answers_bytes;
     config.http.body_bytes_max = (uint64_t)options->body_bytes;
     config.keep_alive_ms = (uint32_t)options->keep_alive_ms;
     config.authenticator = authenticator;

@@ -2,12 +2,11 @@
 #include "worker/team/order_code.h"
 
 #include "common/base/little_endian.h"
-#include "common/protocol/step.h"
 
 #include <stdlib.h>
 
 #define HEAD_BYTES       8u
-#define VALUES_OFFSET    64u /* of a shard: so that they are aligned as the frame is */
+#define VALUES_OFFSET    LH_ORDER_SHARD_HEAD_BYTES
 #define TRUNCATION_BYTES 12u
 
 static lh_step_manifest manifest_of(const lh_stage_order *order) {

@@ -11,7 +11,14 @@
  * A batch that ends here has a hop limit of 1 in its manifest. Thread: any. */
 #pragma once
 
+#include "common/protocol/step.h"
+#include "common/protocol/step_frame.h"
 #include "worker/compute/stage/stage_order.h"
+
+/* Before the values of a shard, so that they are aligned as the frame is. */
+#define LH_ORDER_SHARD_HEAD_BYTES 64u
+/* The most that an order with a manifest has, and any but one with a shard. */
+#define LH_ORDER_MANIFEST_BYTES_MAX (8u + LH_STEP_FRAME_HEAD_BYTES + LH_STEP_MANIFEST_BYTES_MAX)
 
 /* Of an order as bytes. */
 size_t lh_order_bytes(const lh_stage_order *order);

@@ -4,6 +4,7 @@
 #include "common/base/clock.h"
 #include "worker/team/follower.h"
 #include "worker/team/leader.h"
+#include "worker/team/order_code.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -15,7 +16,8 @@
 /* A gather takes some ten microseconds where the members are equally fast; longer ones are waited
  * for asleep. */
 #define SPIN_US 50
-/* A step's activation, its widest product or its logits: far more than any of them. */
+/* The greatest that a model of the formats' own limits could need (LH_STEP_ROWS_MAX rows of
+ * LH_STEP_WIDTH_MAX numbers would be more): a frame is never larger. */
 #define FRAME_BYTES_MAX (256u << 20)
 /* The gather in which members tell each other their pages; those of steps count from 0. */
 #define PAGES_NUMBER UINT64_MAX
@@ -58,6 +60,15 @@ static lh_status agree_on_pages(lh_mesh *mesh, lh_stage *stage, lh_error *error)
     return status;
 }
 
+/* What the assignment's model can need: the first member may say what it likes, but has no other
+ * one keep more than that. */
+static uint32_t frame_bytes_max(const lh_stage *stage) {
+    size_t most = lh_stage_exchange_bytes_max(stage) + LH_ORDER_SHARD_HEAD_BYTES;
+    if (most < LH_ORDER_MANIFEST_BYTES_MAX)
+        most = LH_ORDER_MANIFEST_BYTES_MAX;
+    return most < FRAME_BYTES_MAX ? (uint32_t)most : FRAME_BYTES_MAX;
+}
+
 static lh_status form_once(lh_team *team, const lh_team_options *options, int64_t forming_ms,
                            lh_error *error) {
     const lh_mesh_options mesh = {.identity = options->identity,
@@ -68,7 +79,7 @@ static lh_status form_once(lh_team *team, const lh_team_options *options, int64_
                                   .cancelled = options->cancelled,
                                   .wait_ms = WAIT_MS,
                                   .spin_us = SPIN_US,
-                                  .payload_bytes_max = FRAME_BYTES_MAX};
+                                  .payload_bytes_max = frame_bytes_max(team->stage)};
     lh_status status = lh_mesh_create(&mesh, &team->mesh, error);
     return status == LH_OK ? agree_on_pages(team->mesh, team->stage, error) : status;
 }

@@ -65,6 +65,35 @@ static void a_command_is_run_with_its_words(void **state) {
     assert_true(is_done && runs == 1 && status == 7);
 }
 
+static void take(const char *const *words, int count, const char *word, int left) {
+    static const lh_option options[] = {
+        {"from", LH_OPTION_TEXT, 0, "", "PATH", 0, 0, NULL, "a file"},
+        {"admin", LH_OPTION_FLAG, 0, "0", NULL, 0, 0, NULL, "more"},
+    };
+    const lh_option_table of = {.options = options, .count = 2};
+    char *argv[WORDS_MAX + 1] = {"longhaul-test", "key"}, **at = argv;
+    int argc = 2 + count;
+    for (int i = 0; i < count; i++)
+        argv[2 + i] = (char *)(uintptr_t)words[i];
+    const char *taken = lh_command_take_word(&of, &argc, &at);
+    assert_int_equal(argc, 1 + left);
+    assert_string_equal(taken ? taken : "-", word);
+    assert_string_equal(at[0], "key");
+    for (int i = 1; i < argc; i++)
+        assert_string_not_equal(at[i], word);
+}
+
+static void a_word_is_found_between_flags(void **state) {
+    (void)state;
+    take((const char *const[]){"bob", "--admin"}, 2, "bob", 1);
+    take((const char *const[]){"--admin", "bob"}, 2, "bob", 1);
+    take((const char *const[]){"--from", "bob", "carol"}, 3, "carol", 2);
+    take((const char *const[]){"--from=bob", "carol"}, 2, "carol", 1);
+    take((const char *const[]){"--from", "bob"}, 2, "-", 2);
+    take((const char *const[]){"--from"}, 1, "-", 1);
+    take(NULL, 0, "-", 0);
+}
+
 static void what_is_no_command_is_the_programs(void **state) {
     (void)state;
     run(NULL);
@@ -124,26 +153,10 @@ static void a_program_of_commands_alone_tells_them(void **state) {
     out = err = NULL;
 }
 
-static void a_word_stands_before_the_flags(void **state) {
-    (void)state;
-    char *all[] = {"p", "key", "NAME", "--a", NULL};
-    char *flags[] = {"p", "key", "--a", "NAME", NULL};
-    char **argv = all;
-    int argc = 4;
-    assert_string_equal(lh_command_take_word(&argc, &argv), "NAME");
-    assert_int_equal(argc, 2);
-    assert_string_equal(argv[1], "--a");
-    argv = flags;
-    argc = 4;
-    assert_null(lh_command_take_word(&argc, &argv));
-    assert_int_equal(argc, 3);
-    assert_string_equal(argv[1], "--a");
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_word_stands_before_the_flags),
         cmocka_unit_test(a_command_is_run_with_its_words),
+        cmocka_unit_test(a_word_is_found_between_flags),
         cmocka_unit_test(what_is_no_command_is_the_programs),
         cmocka_unit_test(help_is_told_in_every_usual_way),
         cmocka_unit_test(a_wrong_word_suggests_the_right_one),

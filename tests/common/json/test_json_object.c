@@ -88,6 +88,15 @@ static void names_the_field_of_a_value_that_is_not_taken(void **state) {
     }
 }
 
+/* jansson knows neither line nor column of what is not there. */
+static void says_that_a_body_is_empty(void **state) {
+    (void)state;
+    lh_error error;
+    assert_null(lh_json_object_parse("", 0, &error));
+    assert_int_equal(error.status, LH_ERR_MALFORMED);
+    assert_string_equal(error.message, "The body is empty, where a JSON object must be.");
+}
+
 static bool parses_depth(size_t depth, char open, char close) {
     size_t length = 5 + 2 * depth + 1;
     char *text = malloc(length);
@@ -137,6 +146,7 @@ int main(void) {
         cmocka_unit_test(takes_objects),
         cmocka_unit_test(refuses_all_else),
         cmocka_unit_test(names_the_field_of_a_value_that_is_not_taken),
+        cmocka_unit_test(says_that_a_body_is_empty),
         cmocka_unit_test(bounds_the_depth),
         cmocka_unit_test(bounds_the_memory),
     };

@@ -65,8 +65,8 @@ static void tell_step_done(void *context, void *argument) {
     if (!sim->router)
         return;
     lh_chain_controller_step_done(lh_router_controller(sim->router, chain_of(sim, late->epoch)),
-                                  late->epoch, late->step, late->status, "told by the first hop",
-                                  sim->now_us);
+                                  late->epoch, late->step, late->status, "",
+                                  "told by the first hop", sim->now_us);
     pump(sim);
 }
 

@@ -103,6 +103,13 @@ static void workers_that_fail_are_named(void **state) {
     expect("workers", "home-1", "is not used: too little memory", "mend");
 }
 
+static void a_worker_that_is_slower_than_it_says_is_named(void **state) {
+    (void)state;
+    plant(fleet, "workers.1.overclaims",
+          "{\"steps\":2,\"machine_token\":3.25,\"machine_prompt\":1}");
+    expect("workers", "office-1", "is 6.5 times as slow as it says", "what was measured");
+}
+
 static void versions_and_clocks_are_compared(void **state) {
     (void)state;
     plant(fleet, "workers.0.version", "\"0.9\"");
@@ -212,6 +219,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_sound_fleet_is_fine, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_gateway_that_refuses_says_why, set_up, tear_down),
         cmocka_unit_test_setup_teardown(workers_that_fail_are_named, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_worker_that_is_slower_than_it_says_is_named, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(versions_and_clocks_are_compared, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_hop_that_fails_is_named_with_both_ends, set_up,
                                         tear_down),

@@ -198,9 +198,11 @@ static void a_step_that_fails_is_a_fault_of_the_chain(void **state) {
     submit(10);
     uint64_t step = take_step();
     uint32_t epoch = chain()->epoch;
-    lh_chain_controller_step_done(controller, epoch - 1, step, LH_ERR_UNAVAILABLE, "old", now_us);
+    lh_chain_controller_step_done(controller, epoch - 1, step, LH_ERR_UNAVAILABLE, "", "old",
+                                  now_us);
     assert_true(is_up() && chain()->epoch == epoch);
-    lh_chain_controller_step_done(controller, epoch, step, LH_ERR_UNAVAILABLE, "broken", now_us);
+    lh_chain_controller_step_done(controller, epoch, step, LH_ERR_UNAVAILABLE, "", "broken",
+                                  now_us);
     assert_false(is_up());
     assert_true(chain()->epoch > epoch);
     assert_int_equal(take_action().kind, LH_ACTION_ABANDON);
@@ -219,10 +221,10 @@ static void workers_that_keep_their_caches_go_on(void **state) {
     submit(2);
     uint64_t step = take_step();
     assert_int_equal(bring(chain()->epoch, step, 7), LH_OK);
-    lh_chain_controller_step_done(controller, chain()->epoch, step, LH_OK, "", now_us);
+    lh_chain_controller_step_done(controller, chain()->epoch, step, LH_OK, "", "", now_us);
     step = take_step();
-    lh_chain_controller_step_done(controller, chain()->epoch, step, LH_ERR_UNAVAILABLE, "broken",
-                                  now_us);
+    lh_chain_controller_step_done(controller, chain()->epoch, step, LH_ERR_UNAVAILABLE, "",
+                                  "broken", now_us);
     for (uint32_t i = 0; i < 2; i++)
         assert_true(chain()->stages[i].kv_epoch < chain()->epoch);
     make_both_ready();

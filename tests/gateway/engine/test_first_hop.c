@@ -42,7 +42,8 @@ static void on_state(void *context, bool connected, const char *reason) {
 }
 
 static void on_done(void *context, uint32_t epoch, uint64_t step, lh_status status,
-                    const char *message) {
+                    const char *blamed, const char *message) {
+    (void)blamed;
     assert_ptr_equal(context, &heard);
     assert_true(heard.done < 8);
     heard.ended[heard.done].epoch = epoch;

@@ -717,6 +717,60 @@ static void one_whose_results_are_refused_is_left_out(void **state) {
     lh_fleet_destroy(fleet);
 }
 
+/* Three times, each in an epoch of its own. Gives the time of the last one. */
+static int64_t refuse_steps(lh_fleet *fleet, lh_worker_report *a, lh_worker_report *b,
+                            const char *worker) {
+    int64_t now_us = 3000 * MS;
+    for (int refusals = 0; refusals < 3; now_us += 200 * MS) {
+        uint32_t epoch = lh_fleet_chain(fleet)->epoch;
+        make_ready(a, epoch);
+        make_ready(b, epoch);
+        put_report(fleet, a, now_us);
+        put_report(fleet, b, now_us);
+        if (state_of(fleet) != LH_CHAIN_READY || lh_fleet_chain(fleet)->epoch != epoch)
+            continue; /* it is formed again once a second */
+        assert_true(has_member(fleet, "a") && has_member(fleet, "b"));
+        lh_fleet_blame_hop(fleet, epoch, worker, now_us, "step 7 failed: invalid");
+        lh_fleet_tick(fleet, now_us);
+        refusals++;
+    }
+    return now_us - 200 * MS;
+}
+
+/* Both ends of the hop are held responsible; of two workers the one that refuses is left out. */
+static void one_that_refuses_step_after_step_is_left_out(void **state) {
+    (void)state;
+    lh_misconduct misconduct;
+    lh_worker_report a, b;
+    lh_fleet *fleet = create_responsible(&misconduct, &a, &b);
+    char second[LH_WORKER_NAME_BYTES];
+    strcpy(second, lh_fleet_chain(fleet)->stages[1].name);
+    int64_t now_us = refuse_steps(fleet, &a, &b, second);
+    assert_int_equal(misconduct.count, 2);
+    assert_int_equal(misconduct.records[0].faults[LH_WORKER_FAULT_REFUSAL], 3);
+    assert_int_equal(misconduct.records[1].faults[LH_WORKER_FAULT_REFUSAL], 3);
+    assert_int_not_equal(has_member(fleet, "a"), has_member(fleet, "b"));
+    assert_string_equal(misconduct.records[0].worker, second);
+    assert_int_equal(suspended_until_us(fleet, second), now_us + 30000 * MS);
+    assert_false(has_member(fleet, second));
+    lh_fleet_destroy(fleet);
+}
+
+/* What the gateway sends is as it should be. */
+static void the_first_one_that_refuses_is_alone_responsible(void **state) {
+    (void)state;
+    lh_misconduct misconduct;
+    lh_worker_report a, b;
+    lh_fleet *fleet = create_responsible(&misconduct, &a, &b);
+    char first[LH_WORKER_NAME_BYTES];
+    strcpy(first, lh_fleet_chain(fleet)->stages[0].name);
+    refuse_steps(fleet, &a, &b, first);
+    assert_int_equal(misconduct.count, 1);
+    assert_string_equal(misconduct.records[0].worker, first);
+    assert_false(has_member(fleet, first));
+    lh_fleet_destroy(fleet);
+}
+
 /* The one that was left out is all there is, once the other one has gone. */
 static void a_suspended_one_is_planned_with_where_nobody_else_is(void **state) {
     (void)state;
@@ -1425,6 +1479,8 @@ int main(void) {
         cmocka_unit_test(a_worker_that_cannot_load_is_left_out),
         cmocka_unit_test(nothing_is_planned_while_held),
         cmocka_unit_test(one_whose_results_are_refused_is_left_out),
+        cmocka_unit_test(one_that_refuses_step_after_step_is_left_out),
+        cmocka_unit_test(the_first_one_that_refuses_is_alone_responsible),
         cmocka_unit_test(a_suspended_one_is_planned_with_where_nobody_else_is),
         cmocka_unit_test(a_suspended_one_is_not_needed_where_another_chain_serves),
         cmocka_unit_test(a_plan_that_does_not_fit_is_tried_again_later),

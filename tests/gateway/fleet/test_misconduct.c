@@ -33,7 +33,7 @@ static lh_worker_standing standing_at(const char *worker, int64_t now_s) {
 
 static void take_steps(const char *worker, uint32_t count, int64_t now_s) {
     for (uint32_t i = 0; i < count; i++)
-        lh_misconduct_note_step(&book, worker, now_s * S);
+        lh_misconduct_note_step(&book, worker, true, now_s * S);
 }
 
 static void the_second_fault_suspends(void **state) {
@@ -116,12 +116,50 @@ static void the_oldest_record_makes_room(void **state) {
     assert_non_null(lh_misconduct_find(&book, "a"));
 }
 
+static int64_t refusal_at(const char *worker, int64_t now_s) {
+    return lh_misconduct_note_fault(&book, worker, LH_WORKER_FAULT_REFUSAL, "step 7 failed",
+                                    now_s * S) /
+           S;
+}
+
+static void refusals_in_a_row_suspend(void **state) {
+    (void)state;
+    assert_int_equal(refusal_at("a", 100), 0);
+    take_steps("a", LH_MISCONDUCT_REFUSALS_APART - 1, 100);
+    assert_int_equal(refusal_at("a", 101), 0);
+    assert_int_equal(standing_at("a", 101), LH_STANDING_TRUSTED); /* they are no results */
+    assert_int_equal(refusal_at("a", 102), 132);
+    assert_int_equal(standing_at("a", 132), LH_STANDING_ON_TRIAL);
+    /* of its trial all steps count that go through it */
+    for (uint32_t i = 0; i < LH_MISCONDUCT_TRIAL_STEPS; i++)
+        lh_misconduct_note_step(&book, "a", false, 132 * S);
+    assert_int_equal(standing_at("a", 132), LH_STANDING_TRUSTED);
+}
+
+/* A request that every worker refuses, while others are served. */
+static void refusals_with_steps_between_them_do_not(void **state) {
+    (void)state;
+    for (int64_t now_s = 100; now_s < 200; now_s++) {
+        assert_int_equal(refusal_at("a", now_s), 0);
+        take_steps("a", LH_MISCONDUCT_REFUSALS_APART, now_s);
+    }
+}
+
+static void trials_for_results_need_results(void **state) {
+    (void)state;
+    fault_at("a", 100);
+    fault_at("a", 100);
+    for (uint32_t i = 0; i < LH_MISCONDUCT_TRIAL_STEPS; i++)
+        lh_misconduct_note_step(&book, "a", false, 130 * S);
+    assert_int_equal(standing_at("a", 130), LH_STANDING_ON_TRIAL);
+}
+
 static void without_a_record_nobody_is_held_responsible(void **state) {
     (void)state;
     for (int i = 0; i < 5; i++)
         assert_int_equal(
             lh_misconduct_note_fault(NULL, "a", LH_WORKER_FAULT_NO_RESULT, "none came", S), 0);
-    lh_misconduct_note_step(NULL, "a", S);
+    lh_misconduct_note_step(NULL, "a", true, S);
     assert_null(lh_misconduct_find(NULL, "a"));
     assert_int_equal(lh_misconduct_suspended_until_us(NULL, "a", S), 0);
 }
@@ -154,6 +192,9 @@ int main(void) {
         cmocka_unit_test_setup(a_suspended_one_that_goes_on_stays_suspended, begin),
         cmocka_unit_test_setup(after_wrong_answers_right_ones_restore_trust, begin),
         cmocka_unit_test_setup(the_oldest_record_makes_room, begin),
+        cmocka_unit_test_setup(refusals_in_a_row_suspend, begin),
+        cmocka_unit_test_setup(refusals_with_steps_between_them_do_not, begin),
+        cmocka_unit_test_setup(trials_for_results_need_results, begin),
         cmocka_unit_test_setup(without_a_record_nobody_is_held_responsible, begin),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -240,7 +240,7 @@ static void an_answer_that_nobody_takes_is_cut(void **state) {
     b.connection->status = 200;
     lh_http_connection_shed(b.connection);
     assert_false(lh_http_connection_is_gone(b.connection));
-    lh_http_connection_note_answered(b.connection);
+    lh_http_connection_note_takes(b.connection);
     lh_http_connection_shed(b.connection);
     assert_true(lh_http_connection_is_gone(b.connection));
     assert_int_equal(read_all(&b, text, sizeof text), 0); /* nothing in the midst of an answer */

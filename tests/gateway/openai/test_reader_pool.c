@@ -317,9 +317,10 @@ static void a_client_leaves_room_for_others(void **state) {
     expect_busy(2, 1);
     expect_busy(3, 251);
     line[2] = wait_in_line("c", 3, 120);
-    expect_busy(0, 131); /* who has no name */
-    line[3] = wait_in_line("d", 0, 130);
-    expect_busy(4, 1);
+    expect_busy(0, 131);
+    line[3] = wait_in_line("d", 0, 65);
+    expect_busy(0, 1);
+    expect_busy(4, 66);
     release(&g);
     for (size_t i = 0; i < 4; i++)
         finish(line[i]);

@@ -441,6 +441,57 @@ static void what_is_refused_is_so_on_all(void **state) {
 
 /* ---- Forming ---- */
 
+/* The first member, gone bad: it tells its pages, as all do, and then orders more than any step of
+ * this model has. */
+static void *order_too_much(void *context) {
+    machine *m = context;
+    const mesh_member *member = &m->group->mesh.members[m->number];
+    const lh_mesh_options options = {.identity = member->options.identity,
+                                     .addresses = m->group->mesh.addresses,
+                                     .listener = member->options.listener,
+                                     .forming_ms = 20000,
+                                     .wait_ms = 20000,
+                                     .payload_bytes_max = 256u << 20};
+    lh_mesh *mesh;
+    void *payload;
+    assert_int_equal(lh_mesh_create(&options, &mesh, &m->error), LH_OK);
+    assert_int_equal(lh_mesh_open(mesh, sizeof(uint64_t), &payload, NULL), LH_OK);
+    *(uint64_t *)payload = 1;
+    assert_int_equal(lh_mesh_post_gather(mesh, UINT64_MAX, NULL), LH_OK);
+    assert_int_equal(lh_mesh_open(mesh, 8u << 20, &payload, NULL), LH_OK);
+    memset(payload, 0, 8u << 20);
+    assert_int_equal(lh_mesh_post_order(mesh, NULL), LH_OK);
+    lh_mesh_flush(mesh, NULL); /* in vain, once the other has closed */
+    lh_mesh_destroy(mesh);
+    return NULL;
+}
+
+static void what_no_step_has_is_not_kept(void **state) {
+    (void)state;
+    const tiny_llama described = four_layers();
+    model of = model_open(&described);
+    group *g = calloc(1, sizeof *g);
+    pthread_t leader;
+    g->count = 2;
+    g->forming_ms = 20000;
+    mesh_group_begin(&g->mesh, 2);
+    for (uint32_t i = 0; i < 2; i++) {
+        g->machines[i].group = g;
+        g->machines[i].number = i;
+        machine_build(&g->machines[i], &of, (lh_layer_range){0, of.config.layers}, 2u << 20);
+    }
+    pthread_create(&leader, NULL, order_too_much, &g->machines[0]);
+    form(&g->machines[1]);
+    assert_int_equal(g->machines[1].status, LH_OK);
+    follow(&g->machines[1]);
+    assert_int_equal(g->machines[1].status, LH_ERR_LIMIT);
+    assert_non_null(strstr(g->machines[1].error.message, "8388608 bytes"));
+    lh_team_end(g->machines[1].team);
+    pthread_join(leader, NULL);
+    group_end(g);
+    model_close(&of);
+}
+
 static void the_smallest_cache_counts(void **state) {
     (void)state;
     static const size_t kv_bytes[] = {2u << 20, 1u << 20, 4u << 20};
@@ -556,6 +607,7 @@ int main(void) {
         cmocka_unit_test(sequences_change_on_all),
         cmocka_unit_test(masks_go_to_all),
         cmocka_unit_test(what_is_refused_is_so_on_all),
+        cmocka_unit_test(what_no_step_has_is_not_kept),
         cmocka_unit_test(the_smallest_cache_counts),
         cmocka_unit_test(who_does_not_come_is_named),
         cmocka_unit_test(who_comes_back_is_awaited),

@@ -128,6 +128,25 @@ static uint32_t length_of(lh_span span) {
     return span.end - span.begin;
 }
 
+static uint32_t whole_of(const lh_division *division, const lh_division_spans *spans) {
+    return spans->of[division->members > 0 ? division->members - 1 : 0].end;
+}
+
+uint64_t lh_division_gathered_max(const lh_division *division, const lh_model_config *config) {
+    const uint64_t widths[] = {whole_of(division, &division->columns),
+                               whole_of(division, &division->queries),
+                               whole_of(division, &division->kept),
+                               whole_of(division, &division->attended),
+                               whole_of(division, &division->gated),
+                               whole_of(division, &division->shared),
+                               (uint64_t)whole_of(division, &division->mixed) *
+                                   config->experts_used};
+    uint64_t most = 0;
+    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++)
+        most = widths[i] > most ? widths[i] : most;
+    return most;
+}
+
 lh_model_config lh_division_config(const lh_division *division, const lh_model_config *config) {
     lh_model_config own = *config;
     own.heads = length_of(lh_division_own(division, &division->heads));

@@ -47,6 +47,8 @@ lh_status lh_division_make(const lh_model_config *config, const lh_membership *m
 /* The model as the member computes it: with its own heads, KV heads and feed-forward rows, those of
  * experts too, and all the width and vocabulary. */
 lh_model_config lh_division_config(const lh_division *division, const lh_model_config *config);
+/* The most numbers of a row that members gather at a time, all of them together; but the logits. */
+uint64_t lh_division_gathered_max(const lh_division *division, const lh_model_config *config);
 /* Cuts the part of a tensor that is for `role` down to the rows (of a vector, or of each of
  * several: elements) that the member holds. */
 void lh_division_cut(const lh_division *division, lh_tensor_role role, lh_tensor_part *part);

@@ -194,6 +194,16 @@ const lh_stage_options *lh_stage_made_with(const lh_stage *stage) {
     return &stage->options;
 }
 
+/* Floats are the largest form that numbers travel in. */
+size_t lh_stage_exchange_bytes_max(const lh_stage *stage) {
+    const lh_model_config *config = &stage->resources.config;
+    const uint64_t rows = stage->options.rows_max,
+                   logit_rows = rows < LH_HEAD_ROWS ? rows : LH_HEAD_ROWS,
+                   gathered = rows * lh_division_gathered_max(&stage->resources.division, config),
+                   logits = logit_rows * config->vocabulary;
+    return (size_t)(gathered > logits ? gathered : logits) * sizeof(float);
+}
+
 const lh_model_config *lh_stage_config(const lh_stage *stage) {
     return &stage->resources.config;
 }

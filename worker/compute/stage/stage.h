@@ -86,6 +86,9 @@ void lh_stage_lead(lh_stage *stage, const lh_stage_leading *leading);
  * model's as this member computes it. */
 const lh_stage_options *lh_stage_made_with(const lh_stage *stage);
 const lh_model_config *lh_stage_config(const lh_stage *stage);
+/* Of several members: the most bytes that one sends of a step at a time, be it what is gathered or
+ * the values of a shard; no more than all of them have together. */
+size_t lh_stage_exchange_bytes_max(const lh_stage *stage);
 const lh_kv_cache *lh_stage_kv(const lh_stage *stage);
 /* The KV cache has so many pages from now on, where it had more: members have as many as the one
  * that has the fewest. While it holds no sequence. */
