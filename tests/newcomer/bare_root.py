@@ -40,7 +40,7 @@ def archive_of(suite, cache, deadline=None):
     path = pathlib.Path(cache) / f"{suite}.tar"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_suffix(".partial.tar")
+        partial = path.with_suffix(f".{os.getpid()}.tar")
         try:
             run("mmdebstrap", "--quiet", "--variant=minbase", suite, partial, timeout=left_until(deadline))
         except subprocess.TimeoutExpired:
@@ -98,18 +98,22 @@ class BareRoot:
     """with BareRoot("bookworm", cache, network, number=2) as root: root.run(...)
 
     number: the last part of its address, from 2 to 254; one machine each. What is started in it ends with it. After the deadline
-    (time.monotonic()), if one is given, it is stopped, and who waits for it gets Overdue."""
+    (time.monotonic()), if one is given, it is stopped, and who waits for it gets Overdue. like: another one, whose disk it has a copy of."""
 
-    def __init__(self, suite, cache, network, number=2, deadline=None):
+    def __init__(self, suite, cache, network, number=2, deadline=None, like=None):
+        self.like, self.number = like, number
         self.suite, self.cache, self.network, self.deadline = suite, pathlib.Path(cache), network, deadline
         self.address, self.namespace = f"{network.prefix}.{number}", f"lh-newcomer-{network.number}-{number}"
         self.link = f"lhn{network.number}-{number}"
 
     def __enter__(self):
-        archive = archive_of(self.suite, self.cache, self.deadline)
+        archive = None if self.like else archive_of(self.suite, self.cache, self.deadline)
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix=f"longhaul-newcomer-{self.suite}-", dir=self.cache))
         try:
-            run("tar", "-C", self.folder, "-xf", archive)
+            if self.like:
+                run("cp", "-a", "--reflink=auto", f"{self.like.folder}/.", self.folder)
+            else:
+                run("tar", "-C", self.folder, "-xf", archive)
             self.give_ways()
             self.connect()
             self.start()
