@@ -168,6 +168,6 @@ bool lh_openai_lookup(const lh_openai_service *service, const lh_openai_route *r
     case LH_OPENAI_POST_DETOKENIZE:
         break;
     }
-    assert(!"generates");
+    assert(false && "generates");
     return false;
 }

@@ -8,7 +8,6 @@ import os
 import pathlib
 import shlex
 import shutil
-import socket
 import subprocess
 import tempfile
 import threading
@@ -98,10 +97,10 @@ class BareRoot:
     """with BareRoot("bookworm", cache, network, number=2) as root: root.run(...)
 
     number: the last part of its address, from 2 to 254; one machine each. What is started in it ends with it. After the deadline
-    (time.monotonic()), if one is given, it is stopped, and who waits for it gets Overdue. like: another one, whose disk it has a copy of."""
+    (time.monotonic()), if one is given, it is stopped, and who waits for it gets Overdue. name: what it calls itself. like: another one, whose disk it has a copy of."""
 
-    def __init__(self, suite, cache, network, number=2, deadline=None, like=None):
-        self.like, self.number = like, number
+    def __init__(self, suite, cache, network, number=2, deadline=None, name="home", like=None):
+        self.like, self.number, self.name = like, number, name
         self.suite, self.cache, self.network, self.deadline = suite, pathlib.Path(cache), network, deadline
         self.address, self.namespace = f"{network.prefix}.{number}", f"lh-newcomer-{network.number}-{number}"
         self.link = f"lhn{network.number}-{number}"
@@ -133,7 +132,7 @@ class BareRoot:
     def give_ways(self):
         """What the network of this machine asks of everybody in it: resolvers, and authorities of its own."""
         shutil.copy("/etc/resolv.conf", self.folder / "etc/resolv.conf")
-        (self.folder / "etc/hosts").write_text(f"127.0.0.1 localhost {socket.gethostname()}\n")
+        (self.folder / "etc/hosts").write_text(f"127.0.0.1 localhost {self.name}\n")
         (self.folder / "etc/dpkg/dpkg.cfg.d/haste").write_text(HASTE)
         if OWN_AUTHORITIES.is_dir():
             shutil.copytree(OWN_AUTHORITIES, self.folder / OWN_AUTHORITIES.relative_to("/"), dirs_exist_ok=True)
@@ -153,7 +152,7 @@ class BareRoot:
     def start(self):
         """Its first process, with which all others end; it waits until this one lets go of it."""
         mounts = f"""mount -t proc proc {self.folder}/proc && mount -t sysfs sysfs {self.folder}/sys && mount --rbind /dev {self.folder}/dev &&
-            mount -t tmpfs tmpfs {self.folder}/tmp && echo ready && exec cat"""
+            mount -t tmpfs tmpfs {self.folder}/tmp && hostname {self.name} && echo ready && exec cat"""
         self.init = subprocess.Popen(["ip", "netns", "exec", self.namespace, "unshare", "--mount", "--pid", "--uts", "--ipc", "--fork", "--kill-child",
                                       "--propagation", "private", "sh", "-c", mounts], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         if self.init.stdout.readline() != b"ready\n":
