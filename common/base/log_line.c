@@ -156,7 +156,7 @@ static const char *convert(const char *at, arguments *args, value *v) {
         else if (strchr("feg", kind))
             written = render_double(out, size, spec, args, v);
         else
-            assert(!"a conversion that the log knows");
+            assert(false && "a conversion that the log knows");
     }
     if (written > 0)
         v->length += (size_t)written < size ? (size_t)written : size - 1;

@@ -416,7 +416,7 @@ static uint32_t build(builder *own, lh_grammar_node node, uint32_t next) {
     case LH_GRAMMAR_CALL:
         return build_call(own, form, next);
     }
-    assert(!"a kind of node");
+    assert(false && "a kind of node");
     return NOTHING;
 }
 

@@ -287,7 +287,7 @@ static void look(lh_closure *own, lh_place place) {
         repeat(own, place.state, place.stack, state->min, state->max);
         return;
     default:
-        assert(!"a kind of state that waits");
+        assert(false && "a kind of state that waits");
     }
 }
 

@@ -278,7 +278,7 @@ static lh_grammar_node add_answer(const lh_constraint_source *source, lh_grammar
     case LH_CONSTRAINT_CALLS:
         return add_calls(grammar, source->value);
     }
-    assert(!"a kind of constraint");
+    assert(false && "a kind of constraint");
     return LH_GRAMMAR_FAILED;
 }
 

@@ -150,6 +150,6 @@ bool lh_openai_lookup(const lh_openai_service *service, const lh_openai_route *r
     case LH_OPENAI_GET_TRACE:
         break;
     }
-    assert(!"is read");
+    assert(false && "is read");
     return false;
 }

@@ -1,12 +1,15 @@
 """The commands of a document, as they stand there, and what a reader must see of each.
 
-A command is a block indented by four spaces, as Markdown has it. A comment above it, which readers of the page do not see, says what comes of it:
+A command is a block indented by four spaces, as Markdown has it. A comment above it, which readers of the page do not see, says what comes of it;
+several comments stand for as many times that it is run:
 
-    <!-- newcomer: shows "REGEX" [shows "REGEX"] [replace "TEXT" by "REGEX"] -->
+    <!-- newcomer: [on "MACHINE"] [background "TEXT"] shows "REGEX" [shows "REGEX"] [replace "TEXT" by "REGEX"] -->
     <!-- newcomer: not run: REASON -->
 
-`shows`: the output must match. `replace`: a placeholder of the text stands for the first group of REGEX in the output of the block before. A block of a
-section that is to be run and has no such comment is an error, so that nobody adds a command which nobody tries."""
+`shows`: the output must match. `replace`: a placeholder of the text stands for the first group of REGEX in what the section's blocks have shown
+so far. `on`: on which of two machines, "home" (where nothing is said) or "office". `background`: commands that begin so go on running, and
+their output counts as it comes. A block of a section that is to be run and has no such comment is an error, so that nobody adds a command which
+nobody tries."""
 
 import dataclasses
 import pathlib
@@ -19,17 +22,24 @@ class Unreadable(ValueError):
 
 @dataclasses.dataclass
 class Block:
-    """line: where the commands begin in the document, from 1. reason: why it is not run, or None."""
+    """line: where the commands begin in the document, from 1. background: how commands begin that go on running, or None. reason: why it is not
+    run, or None."""
 
     line: int
     commands: str
-    shows: list
-    replacements: list
+    shows: list = ()
+    replacements: list = ()
+    machine: str = "home"
+    background: str = None
     reason: str = None
 
 
+MACHINES = ("home", "office")
+# What tests/newcomer/run --all tries, in this order.
+SECTIONS = (("README.md", "Try it"), ("README.md", "Test it"), ("docs/OPERATING.md", "Two real machines"), ("docs/OPERATING.md", "In a container"),
+            ("docs/OPERATING.md", "With Compose"), ("docs/OPERATING.md", "From packages"), ("docs/OPERATING.md", "As services of systemd"))
 _COMMENT = re.compile(r"<!-- newcomer: (.*) -->$")
-_WORDS = re.compile(r'(shows) "((?:[^"\\]|\\.)*)"|(replace) "((?:[^"\\]|\\.)*)" by "((?:[^"\\]|\\.)*)"')
+_WORDS = re.compile(r'(shows|on|background) "((?:[^"\\]|\\.)*)"|(replace) "((?:[^"\\]|\\.)*)" by "((?:[^"\\]|\\.)*)"')
 
 
 def _unquoted(text):
@@ -39,21 +49,23 @@ def _unquoted(text):
 def _parse(text, where):
     """The keywords of Block that a comment stands for."""
     if text.startswith("not run: "):
-        return {"shows": [], "replacements": [], "reason": text.removeprefix("not run: ")}
-    shows, replacements = [], []
+        return {"reason": text.removeprefix("not run: ")}
+    shows, replacements, more = [], [], {}
     for words in _WORDS.finditer(text):
-        if words[1]:
+        if words[1] == "shows":
             shows.append(_unquoted(words[2]))
+        elif words[1]:
+            more["machine" if words[1] == "on" else words[1]] = _unquoted(words[2])
         else:
             replacements.append((_unquoted(words[4]), _unquoted(words[5])))
-    if not shows or _WORDS.sub("", text).strip():
+    if not shows or _WORDS.sub("", text).strip() or more.get("machine", "home") not in MACHINES:
         raise Unreadable(f"{where}: not understood: {text}")
-    return {"shows": shows, "replacements": replacements}
+    return {"shows": shows, "replacements": replacements, **more}
 
 
 def blocks(document, section):
     """The blocks of "## section" of a Markdown file, in order."""
-    found, comment, is_inside, current = [], None, False, None
+    found, comments, is_inside, current = [], [], False, []
     for number, line in enumerate(pathlib.Path(document).read_text().splitlines() + [""], 1):
         where = f"{document}:{number}"
         if line.startswith("#"):
@@ -61,22 +73,22 @@ def blocks(document, section):
         if not is_inside:
             continue
         if line.startswith("    "):
-            if current is None:
-                if comment is None:
+            if not current:
+                if not comments:
                     raise Unreadable(f"{where}: a command without a comment that says what it must show")
-                current = Block(number, "", **comment)
-                comment = None
-            current.commands += line[4:] + "\n"
-        elif current is not None and line.strip() == "":
-            current.commands += "\n"
-        elif current is not None:
-            found.append(current)
-            current = None
+                current = [Block(number, "", **comment) for comment in comments]
+                found += current
+                comments = []
+            for block in current:
+                block.commands += line[4:] + "\n"
+        elif line.strip() == "":
+            for block in current:
+                block.commands += "\n"
+        else:
+            current = []
         match = _COMMENT.match(line)
         if match:
-            comment = _parse(match[1], where)
-    if current is not None:
-        found.append(current)
+            comments.append(_parse(match[1], where))
     if not found:
         raise Unreadable(f"{document} has no commands under {section!r}")
     for block in found:

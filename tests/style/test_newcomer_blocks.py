@@ -8,7 +8,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/newcomer"))
 
-from blocks import Unreadable, blocks  # noqa: E402
+from blocks import SECTIONS, Unreadable, blocks  # noqa: E402
 
 
 class Blocks(unittest.TestCase):
@@ -17,6 +17,11 @@ class Blocks(unittest.TestCase):
             file.write(text)
             file.flush()
             return blocks(file.name, "Try it")
+
+    def test_all_that_is_tried_can_be_read(self):
+        for document, section in SECTIONS:
+            with self.subTest(document=document, section=section):
+                self.assertTrue(blocks(ROOT / document, section))
 
     def test_the_readme_can_be_tried(self):
         found = blocks(ROOT / "README.md", "Try it")
@@ -31,6 +36,13 @@ class Blocks(unittest.TestCase):
         for comment in ("", "show \"x\"", "shows x", "replace \"a\" by \"b\"", "shows \"x\" twice"):
             with self.assertRaises(Unreadable, msg=comment):
                 self.read(f"## Try it\n\n<!-- newcomer: {comment} -->\n    make\n")
+
+    def test_a_command_of_two_machines(self):
+        first, second = self.read('## Try it\n\n<!-- newcomer: shows "a" -->\n<!-- newcomer: on "office" background "run" shows "b" -->\n    run me\n')
+        self.assertEqual((first.machine, first.background, second.machine, second.background), ("home", None, "office", "run"))
+        self.assertEqual(first.commands, second.commands)
+        with self.assertRaises(Unreadable):
+            self.read('## Try it\n\n<!-- newcomer: on "elsewhere" shows "a" -->\n    run\n')
 
     def test_other_sections_are_left_alone(self):
         block, = self.read('## Else\n\n    rm\n\n## Try it\n\n<!-- newcomer: shows "a" shows "b" -->\n    make\n\n    test\ntext\n## More\n\n    rm\n')

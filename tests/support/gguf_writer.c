@@ -1,6 +1,8 @@
 /* A growing buffer for each of the file's three parts: metadata, tensor list, data. */
 #include "tests/support/gguf_writer.h"
 
+#include "tests/support/quant_block.h"
+
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -196,7 +198,7 @@ static void fill_nibbles(uint64_t *random, uint8_t *out) {
         out[i] = (uint8_t)(test_random(random) >> 32);
 }
 
-/* One block of 32; the scales differ from block to block by up to a factor of two. */
+/* One block; the scales differ from block to block by up to a factor of two. */
 static void fill_block(lh_dtype type, uint64_t *random, uint8_t *out, float range) {
     range *= 0.75f + test_random_float(random, 0.25f);
     uint16_t scale, minimum = test_f16_from_f32(-range);
@@ -212,12 +214,16 @@ static void fill_block(lh_dtype type, uint64_t *random, uint8_t *out, float rang
         memcpy(out + 2, &minimum, 2);
         fill_nibbles(random, out + 4);
         return;
-    default: /* Q8_0: d, 32 bytes of q; d * q */
-        assert(type == LH_DTYPE_Q8_0);
+    case LH_DTYPE_Q8_0: /* d, 32 bytes of q; d * q */
         scale = test_f16_from_f32(range / 127);
         memcpy(out, &scale, 2);
         for (size_t i = 0; i < 32; i++)
             out[2 + i] = (uint8_t)(int8_t)((int)(test_random(random) % 255) - 127);
+        return;
+    default: /* within the range, or not: nobody asks that of the others */
+        for (size_t i = 0; i < lh_dtype_lookup((uint32_t)type)->block_bytes; i++)
+            out[i] = (uint8_t)(test_random(random) >> 32);
+        quant_block_set_scale(type, out, test_f16_from_f32(range / 64));
     }
 }
 

@@ -63,7 +63,8 @@ void gguf_writer_raw_array(gguf_writer *writer, const char *key, uint32_t elemen
                            uint64_t count, const void *values, size_t length);
 
 /* Tensors, in the order of the calls; data follow each other at the alignment.
- * Random values are in [-range, range], close to uniform, on the grid of the type. */
+ * Random values are in [-range, range], close to uniform, on the grid of the type; those of types
+ * other than floats, Q4_0, Q4_1 and Q8_0 are of about that size, and of any distribution. */
 void gguf_writer_tensor(gguf_writer *writer, const char *name, lh_dtype type, uint32_t dimensions,
                         const uint64_t *shape, float range);
 /* shape[0] = inputs (the row length), shape[1] = outputs. */

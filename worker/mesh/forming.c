@@ -236,7 +236,7 @@ static attempt *free_place(forming *f) {
     for (uint32_t i = 0; i <= STRANGERS_MAX; i++)
         if (f->attempts[LH_MEMBERS_MAX + i].descriptor < 0)
             return &f->attempts[LH_MEMBERS_MAX + i];
-    assert(!"there is a place more than strangers");
+    assert(false && "there is a place more than strangers");
     return NULL;
 }
 

@@ -44,7 +44,7 @@ static int node_of(void *context, const char *name) {
         if (strncmp(sim->names[node], name, strcspn(name, ":")) == 0 &&
             sim->names[node][strcspn(name, ":")] == 0)
             return node;
-    assert(!"a name of no worker");
+    assert(false && "a name of no worker");
     return -1;
 }
 

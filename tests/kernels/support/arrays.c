@@ -1,6 +1,8 @@
 /* Arrays for the kernel tests. */
 #include "tests/kernels/support/arrays.h"
 
+#include "tests/support/quant_block.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,40 +23,14 @@ uint32_t test_dtype_unit(lh_dtype dtype) {
     return lh_dtype_lookup((uint32_t)dtype)->block_elements;
 }
 
-/* Where the binary16 scales of a block begin, and how many (`end`) they are. */
-static lh_span scales_of(lh_dtype dtype) {
-    switch (dtype) {
-    case LH_DTYPE_Q4_1:
-    case LH_DTYPE_Q5_1:
-    case LH_DTYPE_Q4_K:
-    case LH_DTYPE_Q5_K:
-        return (lh_span){0, 2};
-    case LH_DTYPE_Q2_K:
-        return (lh_span){80, 2};
-    case LH_DTYPE_Q3_K:
-        return (lh_span){108, 1};
-    case LH_DTYPE_Q6_K:
-        return (lh_span){208, 1};
-    case LH_DTYPE_TQ1_0:
-        return (lh_span){52, 1};
-    case LH_DTYPE_TQ2_0:
-        return (lh_span){64, 1};
-    case LH_DTYPE_MXFP4:
-    case LH_DTYPE_IQ1_M:
-        return (lh_span){0, 0};
-    default:
-        return (lh_span){0, 1};
-    }
-}
-
 lh_span test_quant_bytes(lh_dtype dtype) {
     uint32_t bytes = lh_dtype_lookup((uint32_t)dtype)->block_bytes;
     if (dtype == LH_DTYPE_MXFP4)
         return (lh_span){1, bytes};
     if (dtype == LH_DTYPE_IQ1_M)
         return (lh_span){0, 48};
-    lh_span scales = scales_of(dtype);
-    return scales.begin > 0 ? (lh_span){0, scales.begin} : (lh_span){2 * scales.end, bytes};
+    quant_scales scales = quant_block_scales(dtype);
+    return scales.begin > 0 ? (lh_span){0, scales.begin} : (lh_span){2 * scales.count, bytes};
 }
 
 uint64_t random_bits(test_random *random) {
@@ -116,17 +92,11 @@ uint8_t *random_weights(test_random *random, lh_dtype dtype, uint32_t outputs, u
         } else {
             for (uint32_t i = 0; i < info->block_bytes; i++)
                 block[i] = (uint8_t)random_bits(random);
-            lh_span scales = info->block_elements > 1 ? scales_of(dtype) : (lh_span){0, 1};
-            for (uint32_t i = 0; i < scales.end; i++) {
-                uint16_t scale = random_scale(random);
-                memcpy(block + scales.begin + 2 * i, &scale, 2);
-            }
-            if (dtype == LH_DTYPE_MXFP4)
-                block[0] = (uint8_t)random_between(random, 120, 123);
-            uint16_t parted = random_scale(random);
-            for (uint32_t i = 0; i < 4 && dtype == LH_DTYPE_IQ1_M; i++)
-                block[49 + 2 * i] =
-                    (uint8_t)((block[49 + 2 * i] & 15) | (parted >> 4 * i & 15) << 4);
+            uint16_t scale = random_scale(random);
+            if (info->block_elements > 1)
+                quant_block_set_scale(dtype, block, scale);
+            else
+                memcpy(block, &scale, 2);
         }
     }
     return bytes;

@@ -1,0 +1,90 @@
+"""The blocks of a document tried on a machine, one after the other, as a reader would."""
+
+import re
+import shutil
+import time
+
+# Where deploy/fetch-model of a reader's own keeps what it has fetched.
+MODELS = ".cache/longhaul/models"
+# As the documents call two machines.
+ADDRESSES = {"home": "192.0.2.1", "office": "198.51.100.7"}
+# What goes on running shows by then what it must.
+PATIENCE_S = 180
+
+
+class Wrong(AssertionError):
+    """A block did not do what the document says."""
+
+
+def home_of(user):
+    return "/root" if user == "root" else f"/home/{user}"
+
+
+def in_background(commands, beginning, log):
+    """The commands with those that begin so started beside the others, and their output in a file."""
+    whole = re.split(r"(?<!\\)\n", commands)
+    return "\n".join(f"setsid {one} >>{log} 2>&1 </dev/null &" if one.startswith(beginning) else one for one in whole)
+
+
+def commands_of(block, said, machines):
+    """Its text, with what stands for placeholders put in: an address of the documents for a machine's own; `said` is the output so far."""
+    text = block.commands
+    for placeholder, expression in block.replacements:
+        found = re.search(expression, said)
+        if not found:
+            raise Wrong(f"nothing before line {block.line} shows {expression}")
+        text = text.replace(placeholder, found[1])
+    for name, address in ADDRESSES.items():
+        if name in machines:
+            text = text.replace(address, machines[name].address)
+    return text
+
+
+def lacking(block, said):
+    return [expression for expression in block.shows if not re.search(expression, said)]
+
+
+def try_block(block, text, machine, user, folder, echo):
+    """(exit status, output), when it has shown what it must, or will not."""
+    if block.background is None:
+        return machine.run(text, user, folder, echo=echo)
+    log = f"/tmp/newcomer-{block.line}.log"
+    status, said = machine.run(in_background(text, block.background, log), user, folder, echo=echo)
+    until = time.monotonic() + PATIENCE_S
+    while True:
+        _, logged = machine.run(f"cat {log}", user)
+        if status or not lacking(block, said + logged) or time.monotonic() > until:
+            return status, said + logged
+        time.sleep(1)
+
+
+def try_blocks(machines, found, document, user="root", folder="/root", say=print, echo=None):
+    """Raises Wrong for the first that does not show what it must. machines: by name. say: is given what is done; echo: each line of output."""
+    said = ""
+    for block in found:
+        where = f"{document}:{block.line}"
+        if block.reason:
+            say(f"-- {where} is not run: {block.reason}")
+            continue
+        machine = machines[block.machine]
+        text = commands_of(block, said, machines)
+        say(f"-- {where} ({block.machine}): {text.strip()}")
+        begin = time.monotonic()
+        status, shown = try_block(block, text, machine, user, folder, echo)
+        if status:
+            raise Wrong(f"{where} on {machine.suite}: exit status {status}\n{shown[-4000:]}")
+        for expression in lacking(block, shown):
+            raise Wrong(f"{where} on {machine.suite} did not show {expression!r}\n{shown[-4000:]}")
+        said += shown
+        say(f"-- {where} passed in {time.monotonic() - begin:.0f} s")
+
+
+def lend_models(machine, user, models):
+    """What is on this machine need not be fetched again; without it the commands fetch it themselves."""
+    folder = machine.folder / home_of(user).lstrip("/") / MODELS
+    folder.mkdir(parents=True, exist_ok=True)
+    for model in models.glob("SmolLM2*.gguf"):
+        shutil.copy(model, folder)
+    status, said = machine.run(f"chown -R {user}: {home_of(user)}/.cache")
+    if status:
+        raise RuntimeError(said)
