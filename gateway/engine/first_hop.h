@@ -10,8 +10,8 @@ typedef struct lh_first_hop lh_first_hop;
 typedef struct lh_first_hop_events {
     void *context;
     void (*on_state)(void *context, bool connected, const char *reason);
-    /* Once for each step that _submit took, also after it was cancelled. blamed: the worker where it
-     * went wrong, as the first one says; "": none. It is named in the message, too; both live
+    /* Once for each step that _submit took, also after it was cancelled. blamed: the worker where
+     * it went wrong, as the first one says; "": none. It is named in the message, too; both live
      * during the call. */
     void (*on_done)(void *context, uint32_t epoch, uint64_t step, lh_status status,
                     const char *blamed, const char *message);

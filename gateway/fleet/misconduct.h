@@ -21,15 +21,14 @@
  * innocent the chain without it fails in the same way, and the guilty one is the last one of some
  * chain in the end.
  *
- * A step that is refused on the way is another matter. Who says so may lie; but what it was sent may
- * be wrong, and who sent it may lie about that; and the answer passes through all workers before
- * the two, any of whom may have made it up. Nobody can tell, since the gateway sees none of the
- * bytes between workers, and nobody signs what it sends. Only where the first worker refuses the
- * gateway's own step is it clear who is wrong. So after LH_MISCONDUCT_REFUSALS_MAX refusals in a
- * row at one hop both its ends are suspended, by the same rules. Who frames others in this way is
- * used with them no longer, or is one of the two when it has no others left to name. A request
- * that sound workers refuse suspends nobody where others are served meanwhile: their steps lie
- * between the refusals.
+ * A step that is refused on the way is another matter. Who says so may lie; but what it was sent
+ * may be wrong, and who sent it may lie about that; and the answer passes through all workers
+ * before the two, any of whom may have made it up. Nobody can tell, since the gateway sees none of
+ * the bytes between workers, and nobody signs what it sends. Only where the first worker refuses
+ * the gateway's own step is it clear who is wrong. So after LH_MISCONDUCT_REFUSALS_MAX refusals in
+ * a row at one hop both its ends are suspended, by the same rules. Who frames others in this way
+ * has no others left to name in the end, and is one of the two. A request that sound workers refuse
+ * suspends nobody where others are served meanwhile: their steps lie between the refusals.
  *
  * Workers are known by their names, so that a restart clears nobody. One record of all chains of a
  * gateway: a worker that moves to another chain takes its standing along. Pure; time is an
