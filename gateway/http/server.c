@@ -1,7 +1,8 @@
 /* libmicrohttpd's callbacks. What the library answers by itself stays as it is, in HTML: a request
  * line or header that it cannot parse (400), headers that do not fit into its memory (414, 431), a
- * malformed chunk (400), an HTTP version that it does not know (505). It offers no way to replace
- * those. All else is answered through the handler.
+ * malformed chunk (400), a chunk's line that does not fit either (500, though the client is to
+ * blame), an HTTP version that it does not know (505). It offers no way to replace those. All else
+ * is answered through the handler.
  *
  * Two things are hidden from here until the library is newer. The head of its answer to a
  * Content-Length that is no number comes twice, since 0.9.75 goes on to its next state after it has

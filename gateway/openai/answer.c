@@ -37,6 +37,7 @@ struct lh_openai_answer {
     const json_t *tools;               /* the request's; until the generation has them */
     uint32_t choices;                  /* of all prompts */
     void *writer;                      /* the dialect's */
+    const char *form_param;            /* that gave the form of the answers; NULL: none did */
     bool streams;
     lh_server_events events;
     size_t held_bytes;  /* of what the client does not take, as the exchange knows them */
@@ -134,6 +135,7 @@ static void set_frame(lh_openai_answer *answer, const lh_openai_request *request
                                       .choices_per_prompt = parameters->choices};
     if (request->tools.choice != LH_TOOL_CHOICE_NONE)
         answer->tool_format = lh_chat_template_tool_format(answer->service->model->chat_template);
+    answer->form_param = request->format.is_given ? request->format.param : NULL;
     answer->tools = request->kept_tools;
     answer->tool_calls_max = request->tools.has_one_call ? 1 : LH_TOOL_CALLS_MAX;
     answer->streams = parameters->stream;
@@ -288,6 +290,9 @@ static void explain(const lh_openai_answer *answer, const lh_error *cause, lh_op
         lh_openai_refuse(
             error, 499, NULL, "client_closed_request",
             "The client closed its side of the connection before the answer was complete.");
+    else if (cause->status == LH_ERR_LIMIT && answer->form_param) /* it was too much to follow */
+        lh_openai_refuse(error, 400, answer->form_param, "invalid_value", "'%s': %s.",
+                         answer->form_param, cause->message);
     else if (cause->status != LH_ERR_TIMEOUT || !answer->deadline_us ||
              lh_clock_us() < answer->deadline_us)
         lh_openai_refuse_cause(error, cause);

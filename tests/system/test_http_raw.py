@@ -577,6 +577,10 @@ class Streams(GatewayTest):
             self.assertNotIn("10.1.2.3", reply.body.decode())
             self.assertEqual(reply.headers["x-should-retry"], "false")
 
+    def test_a_form_that_is_too_much_to_follow(self):
+        reply = self.chat("@@fail_after=0 limit=1 text=abc", guided_regex="(a|b)*")
+        self.assertEqual((reply.status, reply.error()["param"]), (400, "guided_regex"))
+
     def test_failure_in_the_stream(self):
         with Connection(self.port) as connection:
             connection.send(request("POST", "/v1/chat/completions", chat_body("@@fail_after=3 interval_ms=50 text=abcdef", stream=True)))

@@ -306,6 +306,19 @@ class KeyedTest(unittest.TestCase):
                 self.assertEqual(ask(fleet, "/trace/none")[0], 401)
                 self.assertEqual(ask(fleet, "/trace/" + ids[2], key="other")[0], 403)
 
+    def test_traces_are_charged(self):
+        """Rendering one takes longer than most requests take to be read."""
+        with tempfile.TemporaryDirectory() as folder:
+            lines = key_line("maker", "other") + key_line("viewer", KEY, "admin", "reading-ms-per-minute=1")
+            keys = write_private(os.path.join(folder, "keys"), lines)
+            with Fleet(1, ["--api-key-file", keys]) as fleet:
+                status, text = ask(fleet, "/v1/completions", {"prompt": PROMPT, "max_tokens": 32}, "other")
+                self.assertEqual(status, 200, text)
+                answers = [ask(fleet, "/trace/" + json.loads(text)["id"], key=KEY) for _ in range(50)]
+                self.assertEqual(answers[0][0], 200)
+                status, text = answers[-1]
+                self.assertEqual((status, json.loads(text)["error"]["code"]), (429, "rate_limit_exceeded"))
+
     def test_off(self):
         with Fleet(1, ["--traces", "0"]) as fleet:
             answer = complete(fleet)

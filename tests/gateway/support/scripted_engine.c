@@ -17,7 +17,7 @@ typedef struct engine_script {
     size_t length;
     int64_t first_us, interval_us;
     int64_t fail_after; /* -1: never */
-    bool internal;
+    bool internal, limit;
     lh_status refusal;
     int state; /* -1: as it is */
 } engine_script;
@@ -96,6 +96,8 @@ static void set_word(engine_script *script, const char *word) {
         script->fail_after = number;
     else if (strcmp(word, "internal=1") == 0)
         script->internal = true;
+    else if (strcmp(word, "limit=1") == 0)
+        script->limit = true;
     else if (strcmp(word, "refuse=busy") == 0)
         script->refusal = LH_ERR_BUSY;
     else if (strcmp(word, "refuse=unavailable") == 0)
@@ -244,6 +246,7 @@ static bool next_event(scripted_sequence *sequence, lh_sequence_event *event,
         (script->fail_after >= 0 && sequence->sampled >= script->fail_after)) {
         event->kind = LH_SEQUENCE_FAILED;
         event->status = sequence->cancelled ? LH_ERR_CANCELLED
+                        : script->limit     ? LH_ERR_LIMIT
                         : script->internal  ? LH_ERR_IO
                                             : LH_ERR_UNAVAILABLE;
         event->message = "as the script says, at 10.1.2.3:4567";

@@ -11,7 +11,8 @@
  *     \xNN in T       that byte
  *     first_ms=N      until the first token
  *     interval_ms=N   between tokens (0: as fast as possible)
- *     fail_after=N    FAILED with LH_ERR_UNAVAILABLE after N tokens; internal=1 makes it LH_ERR_IO
+ *     fail_after=N    FAILED with LH_ERR_UNAVAILABLE after N tokens; internal=1 makes it LH_ERR_IO,
+ *                     limit=1 LH_ERR_LIMIT
  *     refuse=busy | unavailable | limit              what submit says
  *     state=loading | ready | no_chain | draining    the engine's from now on; such a request is
  *                                                    served all the same
