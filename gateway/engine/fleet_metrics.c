@@ -521,8 +521,6 @@ static void render_workers(const chain_view *views, uint32_t count, const lh_fle
 
 static void render_spot_checks(const lh_router *router, lh_exposition *e) {
     const lh_spot_figures f = lh_router_spot_figures(router);
-    if (f.rate == 0)
-        return;
     lh_exposition_family(e, "longhaul_spot_checks_total", LH_METRIC_COUNTER,
                          "Answers that were computed again on another chain, and how that ended.");
     for (lh_spot_verdict verdict = LH_SPOT_AGREED; verdict < LH_SPOT_VERDICTS; verdict++)
@@ -532,7 +530,7 @@ static void render_spot_checks(const lh_router *router, lh_exposition *e) {
                          "Answers that are kept until a chain rests that can check them.");
     lh_exposition_count(e, NULL, f.waiting);
     lh_exposition_family(e, "longhaul_spot_checks_possible", LH_METRIC_GAUGE,
-                         "1: two chains that are up give the same bits.");
+                         "1: answers are checked, and two chains that are up give the same bits.");
     lh_exposition_count(e, NULL, f.is_possible);
 }
 

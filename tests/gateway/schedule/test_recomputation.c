@@ -70,7 +70,6 @@ static lh_step_manifest next_step(uint32_t rows) {
     step = lh_inflight_blank(inflight);
     lh_step_builder_begin(&builder, step, LH_STEP_PREFILL, rows);
     lh_recomputation_add(&again, &builder, rows);
-    lh_inflight_launch(inflight, step, 0);
     return lh_step_builder_manifest(&builder, 1);
 }
 
