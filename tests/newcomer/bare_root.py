@@ -8,6 +8,7 @@ import os
 import pathlib
 import shlex
 import shutil
+import signal
 import subprocess
 import tempfile
 import threading
@@ -23,6 +24,15 @@ HASTE = "force-unsafe-io\n"
 
 def run(*words, **more):
     return subprocess.run([str(word) for word in words], check=True, **more)
+
+
+RUNNING = set()
+
+
+def stop_all(*_):
+    """Whoever waits for one of them sees it end, and cleans up."""
+    for machine in RUNNING:
+        machine.init.kill()
 
 
 class Overdue(RuntimeError):
@@ -53,6 +63,7 @@ class Network:
     these are beside each other, in different programs: each has a number that it has locked."""
 
     def __enter__(self):
+        signal.signal(signal.SIGTERM, stop_all)
         for self.number in range(256):
             self.lock = open(f"/run/lock/longhaul-newcomer-{self.number}", "w")
             with contextlib.suppress(BlockingIOError):
@@ -123,6 +134,7 @@ class BareRoot:
 
     def __exit__(self, *_):
         if hasattr(self, "init"):
+            RUNNING.discard(self)
             self.init.stdin.close()
             self.init.wait()
         for words in (["ip", "netns", "delete", self.namespace], ["ip", "link", "delete", self.link]):
@@ -155,6 +167,7 @@ class BareRoot:
             mount -t tmpfs tmpfs {self.folder}/tmp && hostname {self.name} && echo ready && exec cat"""
         self.init = subprocess.Popen(["ip", "netns", "exec", self.namespace, "unshare", "--mount", "--pid", "--uts", "--ipc", "--fork", "--kill-child",
                                       "--propagation", "private", "sh", "-c", mounts], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        RUNNING.add(self)
         if self.init.stdout.readline() != b"ready\n":
             raise RuntimeError(f"{self.folder} cannot be entered: namespaces and mounts need root")
         children = pathlib.Path(f"/proc/{self.init.pid}/task/{self.init.pid}/children").read_text().split()
