@@ -165,6 +165,16 @@ static lh_grammar_node add_one_call(lh_grammar *grammar, const json_t *list) {
     return lh_grammar_call(grammar, rule);
 }
 
+/* White space that a model may write behind its last call. */
+#define BLANKS_MAX 2
+
+/* What is between two calls often begins with white space, which models also write before they end:
+ * without an end behind it, a call would be forced, and another one, until the answer is cut. */
+static lh_grammar_node add_blanks(lh_grammar *grammar) {
+    static const lh_character_range blanks[] = {{' ', ' '}, {'\n', '\n'}};
+    return lh_grammar_repeat(grammar, lh_grammar_class(grammar, blanks, 2, false), 0, BLANKS_MAX);
+}
+
 static lh_grammar_node add_all_calls(lh_grammar *grammar, const json_t *value) {
     const json_t *between = json_object_get(value, "between");
     lh_grammar_node call = add_one_call(grammar, json_object_get(value, "calls"));
@@ -173,8 +183,9 @@ static lh_grammar_node add_all_calls(lh_grammar *grammar, const json_t *value) {
                                      lh_grammar_repeat(grammar,
                                                        lh_grammar_sequence(grammar, next, 2), 0,
                                                        between ? LH_TOOL_CALLS_MAX - 1 : 0),
-                                     add_parts(grammar, json_object_get(value, "behind"))};
-    return lh_grammar_sequence(grammar, nodes, 4);
+                                     add_parts(grammar, json_object_get(value, "behind")),
+                                     between ? add_blanks(grammar) : lh_grammar_empty(grammar)};
+    return lh_grammar_sequence(grammar, nodes, 5);
 }
 
 /* Text, and calls behind it, perhaps; the mark: what begins them, where it is text. */

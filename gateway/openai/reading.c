@@ -21,15 +21,14 @@ static uint32_t context_now(const lh_openai_service *service) {
 }
 
 /* NULL: *error says why. */
-static json_t *parse_json(const char *bytes, size_t length, lh_openai_error *error) {
+static json_t *parse_json(const char *bytes, size_t length, size_t *replaced,
+                          lh_openai_error *error) {
     lh_error cause;
-    char field[LH_JSON_FIELD_BYTES];
-    json_t *body = lh_json_object_parse_named(bytes, length, field, &cause);
+    json_t *body = lh_json_object_parse_freely(bytes, length, replaced, &cause);
     if (!body && cause.status == LH_ERR_NO_MEMORY)
         lh_openai_refuse_cause(error, &cause);
     else if (!body)
-        lh_openai_refuse(error, 400, field, field[0] ? "invalid_value" : "invalid_json", "%s",
-                         cause.message);
+        lh_openai_refuse(error, 400, NULL, "invalid_json", "%s", cause.message);
     return body;
 }
 
@@ -62,8 +61,8 @@ static bool tokenize(lh_openai_reading *reading, const lh_openai_service *servic
                                   service->longest_token_bytes, error) ||
         !(is_chat ? lh_openai_prompt_from_chat(service->model, request, tokens,
                                                &prompt->is_thinking, error)
-                  : lh_openai_prompt_from_completion(
-                        service->model, given, request->parameters.adds_special, tokens, error)) ||
+                  : lh_openai_prompt_from_completion(service->model, request, given, tokens,
+                                                     error)) ||
         (request->appends_eos && !append_eos(service->model, given, tokens, error)) ||
         !lh_openai_prompt_fit(context, request->endpoint, tokens->count, &request->parameters,
                               &prompt->max_tokens, error))
@@ -315,7 +314,7 @@ bool lh_openai_reading_take(lh_openai_reading *reading, const lh_openai_service 
                             lh_openai_reading_goal goal, const char *bytes, size_t length,
                             lh_openai_error *error) {
     *reading = (lh_openai_reading){0};
-    json_t *body = parse_json(bytes, length, error);
+    json_t *body = parse_json(bytes, length, &reading->replaced_characters, error);
     if (!body)
         return false;
     return is_shown(goal)

@@ -31,6 +31,7 @@ typedef struct lh_openai_reading {
     lh_constraint *constraint;     /* what its answers must be; NULL: any text */
     lh_text_buffer reply;          /* where nothing is sent: all that there is */
     size_t prompt_count;
+    size_t replaced_characters; /* of the body's texts, by U+FFFD */
 } lh_openai_reading;
 
 /* Whether a route reads a body, and what for. */

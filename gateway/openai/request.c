@@ -236,6 +236,9 @@ static void parse_completion(const lh_body_reader *body, const lh_openai_limits 
     if (best_of > parameters->choices)
         lh_body_refuse(body, "best_of", "unsupported_value",
                        "larger than 'n' is not supported by this server.");
+    const char *suffix = lh_body_text(body, "suffix", SIZE_MAX);
+    request->suffix = suffix && *suffix ? suffix : NULL;
+    request->parses_special = lh_body_bool_or(body, "parse_special", true);
     request->echo = lh_body_bool(body, "echo");
     if (request->echo && parameters->sequence.sampling.want_logprob)
         score_echo(&request->parameters.sequence);

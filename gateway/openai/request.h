@@ -36,6 +36,8 @@ typedef struct lh_openai_request {
     lh_openai_prompt *prompts; /* [prompt_count] */
     size_t prompt_count;
     bool echo;
+    bool parses_special; /* control tokens in the texts of prompts are these, and no text */
+    const char *suffix;  /* of the body: what follows the answer; NULL: nothing */
     /* Embeddings, which have prompts, too. */
     bool wants_base64;
     bool appends_eos; /* to texts */

@@ -573,14 +573,37 @@ lh_status lh_tool_call_parser_push(lh_tool_call_parser *parser, const char *byte
     return status == LH_AGAIN ? LH_OK : status;
 }
 
-lh_status lh_tool_call_parser_finish(lh_tool_call_parser *parser, lh_text_buffer *text,
+/* Of a text that was cut: more than one byte of a mark is the head of a call that did not come. */
+static bool ends_in_mark(const lh_tool_call_parser *parser) {
+    const lh_tool_format *format = parser->format;
+    const char *const marks[] = {format->open, format->headers[0], format->headers[1]};
+    bool ends = false;
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
+        ends |= count_begun(&parser->held, marks[i]) > 1;
+    return ends;
+}
+
+/* Whether what is held, and was taken of what may be a call, is text. */
+static bool is_text_at_end(const lh_tool_call_parser *parser, bool is_cut) {
+    switch (parser->stage) {
+    case LH_TOOL_CALL_BEGIN:
+        return true;
+    case LH_TOOL_CALL_TEXT:
+        return !is_cut || !parser->format || !ends_in_mark(parser);
+    case LH_TOOL_CALL_TURN:
+    case LH_TOOL_CALL_OVER:
+        return false;
+    case LH_TOOL_CALL_BETWEEN:
+        return !is_cut && !parser->has_called;
+    default:
+        return !is_cut && !parser->is_out;
+    }
+}
+
+lh_status lh_tool_call_parser_finish(lh_tool_call_parser *parser, bool is_cut, lh_text_buffer *text,
                                      lh_error *error) {
-    bool is_text = parser->stage == LH_TOOL_CALL_BEGIN || parser->stage == LH_TOOL_CALL_TEXT;
-    bool may_be_call =
-        parser->stage == LH_TOOL_CALL_BETWEEN ? !parser->has_called : !parser->is_out;
     lh_status status = LH_OK;
-    bool is_left_out = parser->stage == LH_TOOL_CALL_TURN || parser->stage == LH_TOOL_CALL_OVER;
-    if (!is_left_out && (is_text || may_be_call)) {
+    if (is_text_at_end(parser, is_cut)) {
         status = give(&parser->raw, parser->raw.length, text, error);
         if (status == LH_OK)
             status = give(&parser->held, parser->held.length, text, error);

@@ -78,8 +78,9 @@ void lh_tool_call_parser_reset(lh_tool_call_parser *parser);
  * stay until _drop. LH_ERR_NO_MEMORY. */
 lh_status lh_tool_call_parser_push(lh_tool_call_parser *parser, const char *bytes, size_t length,
                                    lh_text_buffer *text, lh_error *error);
-/* No more comes: what was held back and is no call is text. LH_ERR_NO_MEMORY. */
-lh_status lh_tool_call_parser_finish(lh_tool_call_parser *parser, lh_text_buffer *text,
+/* No more comes: what was held back and is no call is text; is_cut: the model was not at its end,
+ * and what has begun as a call is neither. LH_ERR_NO_MEMORY. */
+lh_status lh_tool_call_parser_finish(lh_tool_call_parser *parser, bool is_cut, lh_text_buffer *text,
                                      lh_error *error);
 /* Forgets the deltas. */
 void lh_tool_call_parser_drop(lh_tool_call_parser *parser);

@@ -184,7 +184,7 @@ static const table_row completions[] = {
     {"{'prompt':'a','best_of':2}", "best_of"},
     {"{'prompt':'a','best_of':1,'n':2}", "best_of"},
     {"{'prompt':'a','best_of':21}", "best_of"},
-    {"{'prompt':'a','suffix':'b'}", "suffix"},
+    {"{'prompt':'a','suffix':5}", "suffix"},
     {"{'prompt':'a','logprobs':true}", "logprobs"},
 };
 

@@ -139,9 +139,18 @@ static void write_token(answer *out, const lh_tokenizer *tokenizer, uint32_t tok
     out->text[out->length] = '\0';
 }
 
+/* A model that writes a line feed behind its last call can end there, though a further call would
+ * begin so. */
+static void end_line(lh_constraint_state *at, const lh_tokenizer *tokenizer, answer *out) {
+    assert_int_equal(lh_constraint_state_take(at, '\n', NULL), LH_OK);
+    write_token(out, tokenizer, '\n');
+    if (!lh_constraint_state_may_end(at))
+        fail_msg("\"%s\" must go on", out->text);
+}
+
 /* A random way; where it may end with as many calls as are wanted, it does. */
 static void walk(lh_constraint *constraint, const lh_tokenizer *tokenizer, size_t wanted,
-                 uint64_t *random, answer *out) {
+                 bool ends_line, uint64_t *random, answer *out) {
     lh_constraint_state *at;
     *out = (answer){.length = 0};
     assert_int_equal(lh_constraint_state_create(constraint, &at, NULL), LH_OK);
@@ -158,6 +167,8 @@ static void walk(lh_constraint *constraint, const lh_tokenizer *tokenizer, size_
         assert_int_equal(lh_constraint_state_take(at, token, NULL), LH_OK);
         write_token(out, tokenizer, token);
     }
+    if (ends_line && !lh_constraint_state_is_finished(at))
+        end_line(at, tokenizer, out);
     lh_constraint_state_destroy(at);
 }
 
@@ -199,7 +210,7 @@ static outcome read_answer(const lh_tool_format *format, const json_t *tools, co
                          LH_OK);
         gather(&parser, &out);
     }
-    assert_int_equal(lh_tool_call_parser_finish(&parser, &out.text, NULL), LH_OK);
+    assert_int_equal(lh_tool_call_parser_finish(&parser, false, &out.text, NULL), LH_OK);
     gather(&parser, &out);
     lh_tool_call_parser_reset(&parser);
     return out;
@@ -280,7 +291,8 @@ static size_t walk_format(const lh_tool_format *format, const probe_vocabulary *
         fail_msg("%s: %s", format->name, error.message);
     for (size_t i = 0; i < WALKS; i++) {
         static answer out;
-        walk(constraint, vocabulary->tokenizer, 1 + i % 2, &random, &out);
+        walk(constraint, vocabulary->tokenizer, 1 + i % 2, !has_one_call && format->writing.between,
+             &random, &out);
         size_t calls = count_calls(&out);
         most = calls > most ? calls : most;
         check_answer(format, list, &out, calls);

@@ -89,7 +89,7 @@ static void check(const lh_tool_format *format, const char *answer, const char *
             push(&parser, answer, cut, &out);
             push(&parser, answer + cut, length - cut, &out);
         }
-        assert_int_equal(lh_tool_call_parser_finish(&parser, &out.text, NULL), LH_OK);
+        assert_int_equal(lh_tool_call_parser_finish(&parser, false, &out.text, NULL), LH_OK);
         gather(&parser, &out);
         if (out.is_open)
             note(&out, ")", 1);
@@ -245,6 +245,37 @@ static void what_only_looks_like_a_call_is_text(void **state) {
           "<tool_call>{\"name\":\"f\",\"arguments\":{}}", "");
 }
 
+/* Where the answer was cut, the head of a call is no text. */
+static void a_call_that_is_cut_leaves_no_text(void **state) {
+    (void)state;
+    static const char *const heads[] = {
+        "<tool_cal", "<tool_call>", "<tool_call>\n{", "<tool_call>\n{\"name\": \"f\"",
+        "<tool_call>\n{\"arguments\": {\"a\": 1}"};
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
+        lh_tool_call_parser parser;
+        outcome out = {.count = 0};
+        lh_tool_call_parser_init(&parser, HERMES, LH_TOOL_CALLS_MAX);
+        push(&parser, "So: ", 4, &out);
+        push(&parser, heads[i], strlen(heads[i]), &out);
+        assert_int_equal(lh_tool_call_parser_finish(&parser, true, &out.text, NULL), LH_OK);
+        expect(&out, "So:", "", heads[i], 0);
+        lh_tool_call_parser_reset(&parser);
+        lh_text_buffer_reset(&out.text);
+    }
+}
+
+static void what_is_cut_and_begins_no_call_is_text(void **state) {
+    (void)state;
+    lh_tool_call_parser parser;
+    outcome out = {.count = 0};
+    lh_tool_call_parser_init(&parser, HERMES, LH_TOOL_CALLS_MAX);
+    push(&parser, "if a <", 6, &out);
+    assert_int_equal(lh_tool_call_parser_finish(&parser, true, &out.text, NULL), LH_OK);
+    expect(&out, "if a <", "", "if a <", 0);
+    lh_tool_call_parser_reset(&parser);
+    lh_text_buffer_reset(&out.text);
+}
+
 static void unusual_calls_are_calls(void **state) {
     (void)state;
     check(HERMES, "<tool_call>{\"arguments\": {\"a\": 1}, \"name\": \"f\"}</tool_call>", "",
@@ -294,7 +325,7 @@ static void calls_without_end_are_bounded(void **state) {
         lh_tool_call_parser_drop(&parser);
     }
     assert_int_equal(parser.count, LH_TOOL_CALLS_MAX);
-    assert_int_equal(lh_tool_call_parser_finish(&parser, &text, NULL), LH_OK);
+    assert_int_equal(lh_tool_call_parser_finish(&parser, false, &text, NULL), LH_OK);
     assert_int_equal(text.length, 0);
     lh_tool_call_parser_reset(&parser);
     lh_text_buffer_reset(&text);
@@ -319,7 +350,7 @@ static void fail_each(const lh_tool_format *format, const char *answer) {
         failing_malloc_arm(++n);
         status = lh_tool_call_parser_push(&parser, answer, strlen(answer), &text, NULL);
         if (status == LH_OK)
-            status = lh_tool_call_parser_finish(&parser, &text, NULL);
+            status = lh_tool_call_parser_finish(&parser, false, &text, NULL);
         assert_int_equal(failing_malloc_disarm(), status != LH_OK);
         lh_tool_call_parser_reset(&parser);
         lh_text_buffer_reset(&text);
@@ -344,6 +375,8 @@ int main(void) {
         cmocka_unit_test(schemas_say_what_is_a_text),
         cmocka_unit_test(calls_in_headers_are_read),
         cmocka_unit_test(what_only_looks_like_a_call_is_text),
+        cmocka_unit_test(a_call_that_is_cut_leaves_no_text),
+        cmocka_unit_test(what_is_cut_and_begins_no_call_is_text),
         cmocka_unit_test(unusual_calls_are_calls),
         cmocka_unit_test(ids_are_what_the_template_takes),
         cmocka_unit_test(calls_without_end_are_bounded),
