@@ -246,7 +246,11 @@ int64_t lh_body_integer(const lh_body_reader *body, const char *key, int64_t low
     int64_t integer;
     if (!value)
         return otherwise;
-    if (!is_integer(value, &integer))
+    bool is_beyond = json_is_real(value) && fabs(json_real_value(value)) > EXACT_INTEGERS;
+    if (is_beyond)
+        lh_body_refuse(body, key, "invalid_value",
+                       "must be an integer from %" PRId64 " to %" PRId64 ".", low, high);
+    else if (!is_integer(value, &integer))
         lh_body_refuse(body, key, "invalid_type", "must be an integer.");
     else if (integer < low || integer > high)
         lh_body_refuse(body, key, "invalid_value",

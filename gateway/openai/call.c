@@ -38,7 +38,7 @@ typedef struct call {
     lh_openai_error refusal;  /* by what the headers say; status 0: none */
     lh_openai_answer *answer; /* to a request that generates */
     lh_openai_reading_job *reading;
-    size_t unknown_fields;
+    size_t unknown_fields, replaced_characters;
 } call;
 
 /* ---- In whose words. ---- */
@@ -179,6 +179,7 @@ static void tell_left_out(call *c, const lh_left_out *left_out) {
 static lh_http_progress begin(call *c, lh_openai_reading *reading, lh_openai_error *error,
                               lh_http_reply *reply) {
     c->unknown_fields = reading->request.parameters.unknown_fields;
+    c->replaced_characters = reading->replaced_characters;
     lh_request_metrics_note_unknown_fields(c->service->metrics, c->unknown_fields);
     tell_left_out(c, &reading->request.left_out);
     if (!error->status && !makes_answer(c))
@@ -424,12 +425,13 @@ static void log_request(const call *c, const lh_http_request *request,
         return;
     lh_log(level, "api",
            "request method=%.16s route=%s status=%u ms=%.1f first_token_ms=%.1f finish=%s "
-           "tokens_in=%llu tokens_out=%llu unknown_fields=%zu answer=%s chain=%s epoch=%u "
+           "tokens_in=%llu tokens_out=%llu unknown_fields=%zu replaced=%zu answer=%s chain=%s "
+           "epoch=%u "
            "client=%s peer=%s id=%s left_out=%llu",
            request->method, c->route.name, outcome->status, (double)outcome->elapsed_us / 1000,
            first_us ? (double)(first_us - c->begun_us) / 1000 : (double)NAN,
            finish_of(&facts, outcome), (unsigned long long)usage.prompt_tokens,
-           tokens_out(c, &facts), c->unknown_fields, or_nothing(facts.id),
+           tokens_out(c, &facts), c->unknown_fields, c->replaced_characters, or_nothing(facts.id),
            or_nothing(facts.progress.chain), facts.progress.epoch,
            c->ticket.client ? c->ticket.name : "", request->peer, c->id, left_out);
 }

@@ -66,13 +66,16 @@ static const struct {
     {"reasoning_format", CHAT, HONOURED},
     {"verbosity", CHAT, HONOURED},
     {"modalities", CHAT, HONOURED},
+    {"functions", CHAT, HONOURED},
     {"function_call", CHAT, HONOURED},
+    {"think", CHAT, HONOURED},
+    {"enable_thinking", CHAT, HONOURED},
     /* OpenAI's Responses. */
     {"input", RESPONSES | EMBEDDINGS, HONOURED},
     {"instructions", RESPONSES, HONOURED},
     {"max_output_tokens", RESPONSES, HONOURED},
     {"text", RESPONSES, HONOURED},
-    {"reasoning", RESPONSES, HONOURED},
+    {"reasoning", CHAT | RESPONSES, HONOURED},
     {"truncation", RESPONSES, HONOURED},
     {"include", RESPONSES, HONOURED},
     {"max_tool_calls", RESPONSES, TAKEN}, /* of tools that OpenAI runs itself */
@@ -84,7 +87,7 @@ static const struct {
     /* Anthropic's Messages. */
     {"system", MESSAGES, HONOURED},
     {"stop_sequences", MESSAGES, HONOURED},
-    {"thinking", MESSAGES, HONOURED},
+    {"thinking", CHAT | MESSAGES, HONOURED},
     {"output_config", MESSAGES, HONOURED},
     {"cache_control", MESSAGES, TAKEN},
     {"speed", MESSAGES, TAKEN},
@@ -125,6 +128,7 @@ static const struct {
     {"moderation", OPENAI, TAKEN},
     {"prompt_cache_options", OPENAI, TAKEN},
     {"prompt_cache_retention", OPENAI, TAKEN},
+    {"store", CHAT | RESPONSES, TAKEN}, /* nothing is, and nothing can be asked for again */
     {"request_id", BOTH, TAKEN},
     {"cache_prompt", BOTH, TAKEN},
     {"spaces_between_special_tokens", BOTH, TAKEN},
@@ -132,8 +136,6 @@ static const struct {
     /* What would change the answer and is not built. */
     {"audio", CHAT, REFUSED},
     {"web_search_options", CHAT, REFUSED},
-    {"functions", CHAT, REFUSED_FILLED},
-    {"store", CHAT | RESPONSES, REFUSED_TRUE},
     {"chat_template", CHAT, REFUSED},
     {"chat_template_kwargs", CHATS, HONOURED},
     {"continue_final_message", CHAT, HONOURED},
@@ -146,7 +148,7 @@ static const struct {
     {"logits_processors", BOTH, REFUSED_FILLED},
     {"bad_words", BOTH, REFUSED_FILLED},
     {"allowed_token_ids", BOTH, REFUSED_FILLED},
-    {"n_predict", BOTH, REFUSED},
+    {"n_predict", BOTH, HONOURED},
     {"typical_p", BOTH, REFUSED_BUT_1},
     {"typ_p", BOTH, REFUSED_BUT_1},
     {"tfs_z", BOTH, REFUSED_BUT_1},

@@ -59,10 +59,10 @@ static bool tokenize(lh_openai_reading *reading, const lh_openai_service *servic
     if (!lh_openai_prompt_may_fit(context, request->endpoint,
                                   is_chat ? content_bytes(request) : given->length,
                                   service->longest_token_bytes, error) ||
-        !(is_chat ? lh_openai_prompt_from_chat(service->model, request, tokens,
-                                               &prompt->is_thinking, error)
-                  : lh_openai_prompt_from_completion(service->model, request, given, tokens,
-                                                     error)) ||
+        !(is_chat
+              ? lh_openai_prompt_from_chat(service->model, request, tokens, &prompt->is_thinking,
+                                           error)
+              : lh_openai_prompt_from_completion(service->model, request, given, tokens, error)) ||
         (request->appends_eos && !append_eos(service->model, given, tokens, error)) ||
         !lh_openai_prompt_fit(context, request->endpoint, tokens->count, &request->parameters,
                               &prompt->max_tokens, error))
@@ -215,10 +215,12 @@ static bool show_prompt(lh_openai_reading *reading, const lh_openai_service *ser
     return shown;
 }
 
-static bool show_count(lh_openai_reading *reading, lh_openai_error *error) {
-    return !lh_json_render(
-               json_pack("{s:I}", "input_tokens", (json_int_t)reading->prompts[0].token_count),
-               &reading->reply) ||
+static bool show_count(lh_openai_reading *reading, lh_openai_reading_goal goal,
+                       lh_openai_error *error) {
+    json_t *count = json_pack("{s:I}", "input_tokens", (json_int_t)reading->prompts[0].token_count);
+    if (goal == LH_READING_RESPONSE_COUNT)
+        count = lh_json_set(count, "object", json_string("response.input_tokens"));
+    return !lh_json_render(count, &reading->reply) ||
            lh_openai_refuse_status(error, LH_ERR_NO_MEMORY);
 }
 
@@ -233,6 +235,7 @@ bool lh_openai_reading_goal_of(lh_openai_action action, lh_openai_reading_goal *
         {LH_OPENAI_POST_MESSAGE, LH_READING_MESSAGES},
         {LH_OPENAI_POST_EMBEDDINGS, LH_READING_EMBEDDINGS},
         {LH_OPENAI_POST_COUNT, LH_READING_COUNT},
+        {LH_OPENAI_POST_RESPONSE_COUNT, LH_READING_RESPONSE_COUNT},
         {LH_OPENAI_POST_TEMPLATE, LH_READING_TEMPLATE},
         {LH_OPENAI_POST_TOKENIZE, LH_READING_TOKENIZE},
         {LH_OPENAI_POST_DETOKENIZE, LH_READING_DETOKENIZE},
@@ -256,6 +259,7 @@ lh_openai_endpoint lh_openai_reading_endpoint(lh_openai_reading_goal goal) {
     case LH_READING_EMBEDDINGS:
         return LH_OPENAI_EMBEDDINGS;
     case LH_READING_RESPONSES:
+    case LH_READING_RESPONSE_COUNT:
         return LH_OPENAI_RESPONSES;
     case LH_READING_MESSAGES:
     case LH_READING_COUNT:
@@ -271,8 +275,9 @@ static bool use_request(lh_openai_reading *reading, const lh_openai_service *ser
         return show_prompt(reading, service, error);
     if (!tokenize_all(reading, service, error))
         return false;
-    return goal == LH_READING_COUNT ? show_count(reading, error)
-                                    : compile_form(reading, service, error);
+    return goal == LH_READING_COUNT || goal == LH_READING_RESPONSE_COUNT
+               ? show_count(reading, goal, error)
+               : compile_form(reading, service, error);
 }
 
 /* The rest of the goals is about ids and text alone. */

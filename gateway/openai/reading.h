@@ -16,8 +16,9 @@ typedef enum lh_openai_reading_goal {
     LH_READING_MESSAGES, /* Anthropic's */
     LH_READING_EMBEDDINGS,
     /* What is shown and not sent: the JSON of the answer is made while reading. */
-    LH_READING_TEMPLATE, /* of chat, the text of its prompt alone */
-    LH_READING_COUNT,    /* of Anthropic's messages, how many tokens they are */
+    LH_READING_TEMPLATE,       /* of chat, the text of its prompt alone */
+    LH_READING_COUNT,          /* of Anthropic's messages, how many tokens they are */
+    LH_READING_RESPONSE_COUNT, /* the same of Responses' input */
     LH_READING_TOKENIZE,
     LH_READING_DETOKENIZE
 } lh_openai_reading_goal;

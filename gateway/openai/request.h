@@ -28,6 +28,8 @@ typedef struct lh_openai_request {
     size_t message_count;
     lh_openai_tools tools;            /* without its text, what may be called */
     json_t *kept_tools;               /* the same, also without its text; NULL: nobody needs it */
+    json_t *tool_kinds;               /* what tools.kinds points to, also without it */
+    bool calls_functions;             /* a call is told in OpenAI's elder words */
     const json_t *template_arguments; /* chat_template_kwargs: an object, or NULL */
     bool has_answer_head;             /* add_generation_prompt */
     bool continues_last_message;      /* continue_final_message */

@@ -1,4 +1,5 @@
-/* Tokens that end a turn or a text, by the names that models give them. Static data. Thread: any. */
+/* Tokens that end a turn or a text, by the names that models give them. Static data. Thread: any.
+ */
 #pragma once
 
 #include "common/base/status.h"

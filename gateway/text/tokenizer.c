@@ -182,8 +182,7 @@ lh_status lh_tokenizer_create(const lh_gguf *gguf, lh_tokenizer **tokenizer, lh_
     lh_status status;
     if ((status = create_encoder(made, gguf, error)) ||
         (status = lh_special_tokens_create(made->vocabulary, &made->special, error)) ||
-        (status = read_ids(made, gguf, error)) ||
-        (status = read_fill_marks(made, gguf, error))) {
+        (status = read_ids(made, gguf, error)) || (status = read_fill_marks(made, gguf, error))) {
         lh_tokenizer_destroy(made);
         return status;
     }

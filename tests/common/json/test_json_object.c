@@ -90,8 +90,8 @@ static void a_client_may_write_what_is_clear(void **state) {
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         lh_error error = {0};
         size_t replaced = 99;
-        json_t *body = lh_json_object_parse_freely(rows[i].body, strlen(rows[i].body), &replaced,
-                                                   &error);
+        json_t *body =
+            lh_json_object_parse_freely(rows[i].body, strlen(rows[i].body), &replaced, &error);
         if (!body)
             fail_msg("%s: %s", rows[i].body, error.message);
         char *read = json_dumps(body, JSON_ENSURE_ASCII);
@@ -104,9 +104,15 @@ static void a_client_may_write_what_is_clear(void **state) {
 
 static void of_a_clients_body_the_rest_is_refused_too(void **state) {
     (void)state;
-    static const char *const bad[] = {"",         "[]",           "\xef\xbb\xbf",   "{\"a\":\"\xff\"}",
-                                      "{\"a\":01}", "{\"a\":\"\\u00\"}", "{\"a\":\"\\ud83c\\u",
-                                      "{\"a\":\"\\",  "{\"a\":\"\\u\x10\x10\x10\x10\"}"};
+    static const char *const bad[] = {"",
+                                      "[]",
+                                      "\xef\xbb\xbf",
+                                      "{\"a\":\"\xff\"}",
+                                      "{\"a\":01}",
+                                      "{\"a\":\"\\u00\"}",
+                                      "{\"a\":\"\\ud83c\\u",
+                                      "{\"a\":\"\\",
+                                      "{\"a\":\"\\u\x10\x10\x10\x10\"}"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         size_t replaced;
         lh_error error;

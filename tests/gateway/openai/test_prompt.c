@@ -90,10 +90,10 @@ static void tokenizes_prompts(void **state) {
 /* Of a vocabulary with the marks for it, and of one without. */
 static void fills_in_between_two_texts(void **state) {
     small_vocabulary file = small_vocabulary_of_bytes();
-    small_vocabulary_add(&file, "<s>", 3);              /* 256 */
-    small_vocabulary_add(&file, "<|fim_suffix|>", 3);   /* 257 */
-    small_vocabulary_add(&file, "<|fim_prefix|>", 4);   /* 258 */
-    small_vocabulary_add(&file, "<|fim_middle|>", 3);   /* 259 */
+    small_vocabulary_add(&file, "<s>", 3);            /* 256 */
+    small_vocabulary_add(&file, "<|fim_suffix|>", 3); /* 257 */
+    small_vocabulary_add(&file, "<|fim_prefix|>", 4); /* 258 */
+    small_vocabulary_add(&file, "<|fim_middle|>", 3); /* 259 */
     file.bos = 256;
     file.add_bos = 1;
     small_gguf opened = small_vocabulary_open(&file);

@@ -248,9 +248,9 @@ static void what_only_looks_like_a_call_is_text(void **state) {
 /* Where the answer was cut, the head of a call is no text. */
 static void a_call_that_is_cut_leaves_no_text(void **state) {
     (void)state;
-    static const char *const heads[] = {
-        "<tool_cal", "<tool_call>", "<tool_call>\n{", "<tool_call>\n{\"name\": \"f\"",
-        "<tool_call>\n{\"arguments\": {\"a\": 1}"};
+    static const char *const heads[] = {"<tool_cal", "<tool_call>", "<tool_call>\n{",
+                                        "<tool_call>\n{\"name\": \"f\"",
+                                        "<tool_call>\n{\"arguments\": {\"a\": 1}"};
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
         lh_tool_call_parser parser;
         outcome out = {.count = 0};
