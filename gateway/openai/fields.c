@@ -271,7 +271,8 @@ size_t lh_openai_fields_check(const lh_body_reader *body, lh_openai_endpoint end
                              "'%.80s' is not a parameter known here.", name);
         else if (index >= 0 && !json_is_null(value))
             check_field(body, name, value, table[index].action);
-        if (!json_is_null(value) && (index < 0 || table[index].action == TAKEN))
+        bool is_said = !json_is_null(value) && !json_is_false(value);
+        if (is_said && (index < 0 || table[index].action == TAKEN))
             lh_body_leave_out(body, name, NULL);
     }
     return unknown;

@@ -2,6 +2,7 @@
 #include "gateway/openai/output_format.h"
 
 #include "common/json/json_object.h"
+#include "gateway/constrain/schema_draft.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -165,8 +166,15 @@ static bool is_name(const char *name) {
     return length > 0 && length <= NAME_CHARACTERS_MAX && strspn(name, allowed) == length;
 }
 
-/* {"name", "description", "schema", "strict"}: strict changes nothing, as no answer breaks its
- * schema here. */
+void lh_openai_output_format_check_strict(const lh_body_reader *of, const char *key) {
+    if (lh_body_bool(of, "strict") && lh_schema_draft_is_loose(lh_body_field(of, key)))
+        lh_body_refuse(of, key, "unsupported_value",
+                       "has 'uniqueItems', or a pattern that looks around: no answer can be held to "
+                       "that, as 'strict' asks.");
+}
+
+/* {"name", "description", "schema", "strict"}: no answer breaks its schema here, but for what a
+ * grammar cannot say. */
 static void parse_named_schema(const lh_body_reader *schema, const char *name_of_param,
                                lh_openai_output_format *format) {
     static const form schema_form = {"schema", LH_CONSTRAINT_SCHEMA};
@@ -178,7 +186,7 @@ static void parse_named_schema(const lh_body_reader *schema, const char *name_of
         lh_body_refuse(schema, "name", "invalid_value", "must have 1 to %d of [a-zA-Z0-9_-].",
                        NAME_CHARACTERS_MAX);
     lh_body_text(schema, "description", SIZE_MAX);
-    lh_body_bool(schema, "strict");
+    lh_openai_output_format_check_strict(schema, "schema");
     if (value)
         set(schema, &schema_form, value, name_of_param, format);
     else

@@ -296,10 +296,15 @@ static bool take_shown(const lh_openai_service *service, const lh_openai_limits 
     return taken;
 }
 
-/* What a model writes without JSON is read by the schemas of its parameters. */
+/* What a model writes without JSON is read by the schemas of its parameters; what it writes in a
+ * fence is a call if it has the name of a tool. A fence is text where calls have a form, which it
+ * does not keep to. */
 static void keep_tools(lh_openai_request *request, const lh_served_model *model) {
-    if (request->tools.list && model->chat_template &&
-        lh_chat_template_tool_format(model->chat_template)->body == LH_TOOL_BODY_PARAMETERS)
+    const lh_tool_format *format =
+        model->chat_template ? lh_chat_template_tool_format(model->chat_template) : NULL;
+    if (request->tools.list && format &&
+        (format->body == LH_TOOL_BODY_PARAMETERS ||
+         (format->reads_fences && !request->format.is_given)))
         request->kept_tools = json_incref((json_t *)request->tools.list);
 }
 

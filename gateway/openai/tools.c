@@ -2,6 +2,7 @@
 #include "gateway/openai/tools.h"
 
 #include "common/json/json_text.h"
+#include "gateway/openai/output_format.h"
 #include "gateway/text/tools/tool_call_parser.h"
 
 #include <stdio.h>
@@ -58,7 +59,7 @@ static void check_tool(const lh_body_reader *body, const lh_openai_tool_words *w
     lh_openai_tool_name(&function);
     lh_body_text(&function, "description", SIZE_MAX);
     lh_body_object(&function, words->parameters);
-    lh_body_bool(&function, "strict");
+    lh_openai_output_format_check_strict(&function, words->parameters);
 }
 
 static bool has_tool(const json_t *list, const char *name) {

@@ -69,7 +69,7 @@ static void read_function(tool_list *tools, const lh_body_reader *tool, const ch
     static const char *const members[] = {"description", "strict", "parameters"};
     char flat[LH_OPENAI_TOOL_NAME_BYTES];
     lh_body_text(tool, "description", SIZE_MAX);
-    lh_body_bool(tool, "strict");
+    lh_openai_output_format_check_strict(tool, "parameters");
     lh_body_object(tool, "parameters");
     if (!name_tool(tool, space, flat))
         return;

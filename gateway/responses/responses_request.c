@@ -48,7 +48,7 @@ static void read_include(const lh_body_reader *body, lh_sampling *sampling) {
         sampling->want_logprob |= asks_logprobs;
         if (!name)
             lh_body_refuse(body, key, "invalid_type", "must be a string.");
-        else if (!asks_logprobs)
+        else if (!asks_logprobs && strcmp(name, "reasoning.encrypted_content") != 0)
             lh_body_leave_out(body, key, name);
     }
 }

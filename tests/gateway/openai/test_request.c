@@ -84,6 +84,15 @@ static const table_row chats[] = {
     {"{'messages':[{'role':'user','content':[{'type':'file'}]}]}", "messages[0].content[0]"},
     {"{'messages':[{'role':'user','content':'x'}],'response_format':{'type':'text'}}", NULL},
     {"{'messages':[{'role':'user','content':'x'}],'response_format':{'type':'json_object'}}", NULL},
+    {"{'messages':[{'role':'user','content':'x'}],'response_format':{'type':'json_schema',"
+     "'json_schema':{'name':'n','strict':true,'schema':{'items':{'uniqueItems':true}}}}}",
+     "response_format.json_schema.schema"},
+    {"{'messages':[{'role':'user','content':'x'}],'response_format':{'type':'json_schema',"
+     "'json_schema':{'name':'n','schema':{'items':{'uniqueItems':true}}}}}",
+     NULL},
+    {CALLABLE("{'type':'function','function':{'name':'f','strict':true,'parameters':{'properties':"
+              "{'a':{'uniqueItems':true}}}}}"),
+     "tools[0].function.parameters"},
     {"{'messages':[{'role':'user','content':'x'}],'response_format':{'type':'json_schema'}}",
      "response_format.json_schema"},
     {"{'messages':[{'role':'user','content':'x'}],'response_format':{'type':'json_object'},'tools':"

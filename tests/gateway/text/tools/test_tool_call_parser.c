@@ -76,13 +76,14 @@ static void expect(const outcome *out, const char *text, const char *calls, cons
                  calls);
 }
 
-static void check(const lh_tool_format *format, const char *answer, const char *text,
-                  const char *calls) {
+static void check_with(const lh_tool_format *format, const json_t *tools, const char *answer,
+                       const char *text, const char *calls) {
     size_t length = strlen(answer);
     for (size_t cut = 0; cut <= length + 1; cut++) { /* the last one: byte by byte */
         lh_tool_call_parser parser;
         outcome out = {.count = 0};
         lh_tool_call_parser_init(&parser, format, LH_TOOL_CALLS_MAX);
+        parser.tools = tools;
         for (size_t i = 0; cut > length && i < length; i++)
             push(&parser, answer + i, 1, &out);
         if (cut <= length) {
@@ -97,6 +98,11 @@ static void check(const lh_tool_format *format, const char *answer, const char *
         lh_tool_call_parser_reset(&parser);
         lh_text_buffer_reset(&out.text);
     }
+}
+
+static void check(const lh_tool_format *format, const char *answer, const char *text,
+                  const char *calls) {
+    check_with(format, NULL, answer, text, calls);
 }
 
 static void each_format_is_read(void **state) {
@@ -201,6 +207,38 @@ static void schemas_say_what_is_a_text(void **state) {
                                    "\"number\": 1, \"other\": false}");
     lh_tool_call_parser_reset(&parser);
     lh_text_buffer_reset(&out.text);
+    json_decref(tools);
+}
+
+/* Models that were taught marks forget them, and write a call as they write code. */
+static void a_call_in_a_fence_is_one(void **state) {
+    (void)state;
+    json_t *tools = some_tools();
+    const lh_tool_format *formats[] = {HERMES, LLAMA};
+    for (size_t i = 0; i < 2; i++) {
+        check_with(formats[i], tools,
+                   "I call it:\n```json\n{\"name\": \"f\", \"arguments\": {\"a\": \"```\"}}\n```\nWell.",
+                   "I call it:Well.", "0 f({\"a\": \"```\"})");
+        check_with(formats[i], tools,
+                   "So ```\n[{\"type\": \"function\", \"name\": \"f\", \"parameters\": {}}, {\"name\": "
+                   "\"f\", \"arguments\": {}}]\n```",
+                   "So", "0 f({}) 1 f({})");
+        check_with(formats[i], NULL, "``` \n{\"name\": \"f\", \"arguments\": {}}\n```",
+                   "``` \n{\"name\": \"f\", \"arguments\": {}}\n```", "");
+    }
+    static const char *const texts[] = {
+        "```python\nprint(1)\n```\nThen ``` and `x` and ````",
+        "```json\n{\"name\": \"other\", \"arguments\": {}}\n```\nend",
+        "```json\n{\"city\": \"Bern\", \"name\": \"f\"}\n``` so",
+        "```json\n{\"name\": \"f\"}\n```",
+        "```json\n[1, 2]\n```",
+        "```json\n```",
+        "``",
+        "```json",
+        "```json\n{\"name\": \"f\", \"argu",
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        check_with(HERMES, tools, texts[i], texts[i], "");
     json_decref(tools);
 }
 
@@ -375,6 +413,7 @@ int main(void) {
         cmocka_unit_test(schemas_say_what_is_a_text),
         cmocka_unit_test(calls_in_headers_are_read),
         cmocka_unit_test(what_only_looks_like_a_call_is_text),
+        cmocka_unit_test(a_call_in_a_fence_is_one),
         cmocka_unit_test(a_call_that_is_cut_leaves_no_text),
         cmocka_unit_test(what_is_cut_and_begins_no_call_is_text),
         cmocka_unit_test(unusual_calls_are_calls),
