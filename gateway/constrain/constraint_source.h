@@ -24,6 +24,8 @@ typedef enum lh_constraint_kind {
      * a little white space behind the last one, so that the answer may end behind any of them. All
      * but the schema, and the name, by which it is refused, are lists of texts and token ids. The
      * arguments of a call with "parameters" are not written as JSON, but so (schema_written.h).
+     * A call with "grammar" ({"syntax": "lark" or "regex", "definition"}) has one argument,
+     * "input", a text of that grammar, in place of a schema.
      * Where calls are not all that the answer may be, one of
      *   "text": the mark that ends free text, or null where none of its tokens is text; calls may
      *           follow it

@@ -319,6 +319,46 @@ static void walk_all(size_t controls) {
     probe_vocabulary_reset(&vocabulary);
 }
 
+/* A tool that takes a text of its own grammar, in each format. */
+static void a_grammar_of_ones_own_is_kept(void **state) {
+    (void)state;
+    probe_vocabulary vocabulary = vocabulary_with(sizeof marks / sizeof *marks);
+    lh_constraint_cache *cache;
+    assert_int_equal(lh_constraint_cache_create(vocabulary.vocabulary, &cache, NULL), LH_OK);
+    json_t *list = json_pack("[{s:s,s:{s:s}}]", "type", "function", "function", "name", "fn_one"),
+           *kinds = json_pack("{s:{s:s,s:{s:s,s:s}}}", "fn_one", "type", "custom", "grammar",
+                              "syntax", "lark", "definition",
+                              "start: line+\nline: /[ab\"\\\\]/ LF\n%import common.LF");
+    const lh_openai_tools tools = {.list = list,
+                                   .choice = LH_TOOL_CHOICE_REQUIRED,
+                                   .has_one_call = true,
+                                   .kinds = kinds};
+    uint64_t random = 1;
+    for (size_t i = 0; i < sizeof signs / sizeof *signs; i++) {
+        static answer out;
+        const lh_tool_format *format = lh_tool_format_find(signs[i], strlen(signs[i]));
+        json_t *form = lh_openai_tool_form(&tools, format, vocabulary.tokenizer, NULL, NULL);
+        const lh_constraint_source source = {.kind = LH_CONSTRAINT_CALLS, .value = form};
+        lh_constraint *constraint;
+        assert_int_equal(lh_constraint_cache_find(cache, &source, &constraint, NULL), LH_OK);
+        walk(constraint, vocabulary.tokenizer, 1, false, &random, &out);
+        outcome read = read_answer(format, list, &out, out.length);
+        assert_int_equal(read.count, 1);
+        json_t *arguments = parse_json(read.arguments[0].bytes, read.arguments[0].length);
+        const char *input = json_string_value(json_object_get(arguments, "input"));
+        if (!input || !*input || strspn(input, "ab\"\\\n") != strlen(input))
+            fail_msg("%s: \"%s\" of \"%s\"", format->name, input, out.text);
+        json_decref(arguments);
+        reset(&read);
+        lh_constraint_release(constraint);
+        json_decref(form);
+    }
+    json_decref(list);
+    json_decref(kinds);
+    lh_constraint_cache_destroy(cache);
+    probe_vocabulary_reset(&vocabulary);
+}
+
 static void marks_may_be_control_tokens(void **state) {
     (void)state;
     walk_all(sizeof marks / sizeof *marks);
@@ -333,6 +373,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(marks_may_be_control_tokens),
         cmocka_unit_test(marks_may_be_text),
+        cmocka_unit_test(a_grammar_of_ones_own_is_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
