@@ -167,8 +167,7 @@ static lh_grammar_node add_arguments(lh_grammar *grammar, const json_t *call) {
     const char *name = json_string_value(json_object_get(call, "name"));
     bool was_good = lh_grammar_check(grammar, NULL) == LH_OK;
     const json_t *written = json_object_get(call, "parameters"),
-                 *schema = json_object_get(call, "schema"),
-                 *own = json_object_get(call, "grammar");
+                 *schema = json_object_get(call, "schema"), *own = json_object_get(call, "grammar");
     lh_grammar_node node = own       ? add_input(grammar, own, written)
                            : written ? lh_schema_written_add(grammar, schema, written)
                                      : lh_json_schema_add(grammar, schema);

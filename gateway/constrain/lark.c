@@ -193,9 +193,8 @@ static lh_grammar_node parse_string(parser *own, uint32_t *last, size_t *count) 
     while (end < own->end && *end != '"' && *end != '\n')
         end += *end == '\\' && end + 1 < own->end ? 2 : 1;
     bool is_closed = end < own->end && *end == '"';
-    bool ignores_case =
-        is_closed && end + 1 < own->end && end[1] == 'i' &&
-        !(end + 2 < own->end && is_name_character(end[2]));
+    bool ignores_case = is_closed && end + 1 < own->end && end[1] == 'i' &&
+                        !(end + 2 < own->end && is_name_character(end[2]));
     if (!is_closed)
         fail(own, LH_ERR_INVALID, "a string is not closed");
     for (*count = 0; own->at < end && !has_failed(own); ++*count) {
@@ -232,9 +231,9 @@ static lh_grammar_node parse_literal(parser *own) {
 /* Flags that change what the expression means are not followed. */
 static void parse_flags(parser *own, const char *pattern, size_t length) {
     for (; own->at < own->end && strchr("imslux", *own->at) && *own->at; own->at++) {
-        bool is_harmless = *own->at == 'u' || (*own->at == 's' && !memchr(pattern, '.', length)) ||
-                           (*own->at == 'm' && !memchr(pattern, '^', length) &&
-                            !memchr(pattern, '$', length));
+        bool is_harmless =
+            *own->at == 'u' || (*own->at == 's' && !memchr(pattern, '.', length)) ||
+            (*own->at == 'm' && !memchr(pattern, '^', length) && !memchr(pattern, '$', length));
         if (!is_harmless)
             fail(own, LH_ERR_UNSUPPORTED, "a flag of a regular expression is not supported");
     }
@@ -248,8 +247,8 @@ static lh_grammar_node parse_regex(parser *own) {
     while (own->at < own->end && *own->at != '/' && *own->at != '\n' && !status) {
         bool is_escape = *own->at == '\\' && own->at + 1 < own->end;
         own->at += next_is(own, "\\/");
-        status = lh_text_buffer_append(&pattern, own->at, is_escape && *own->at == '\\' ? 2 : 1,
-                                       NULL);
+        status =
+            lh_text_buffer_append(&pattern, own->at, is_escape && *own->at == '\\' ? 2 : 1, NULL);
         own->at += is_escape && *own->at == '\\' ? 2 : 1;
     }
     if (status)

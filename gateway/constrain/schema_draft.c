@@ -13,8 +13,7 @@ static bool is_one_of(const char *name, const char *const *names) {
 
 /* Values that are data, whatever they look like. */
 static bool is_data(const char *keyword) {
-    static const char *const names[] = {"const",   "enum",     "default", "example",
-                                        "examples", NULL};
+    static const char *const names[] = {"const", "enum", "default", "example", "examples", NULL};
     return is_one_of(keyword, names);
 }
 
@@ -137,8 +136,8 @@ json_t *lh_schema_draft_renew(const json_t *schema) {
 static bool is_loose(const json_t *value, bool is_schema) {
     const char *name;
     json_t *inner;
-    bool loose = is_schema && (json_is_true(json_object_get(value, "uniqueItems")) ||
-                               has_loose_pattern(value));
+    bool loose = is_schema &&
+                 (json_is_true(json_object_get(value, "uniqueItems")) || has_loose_pattern(value));
     for (size_t i = 0; !loose && i < json_array_size(value); i++)
         loose = is_loose(json_array_get(value, i), true);
     json_object_foreach((json_t *)value, name, inner) {

@@ -168,9 +168,10 @@ static bool is_name(const char *name) {
 
 void lh_openai_output_format_check_strict(const lh_body_reader *of, const char *key) {
     if (lh_body_bool(of, "strict") && lh_schema_draft_is_loose(lh_body_field(of, key)))
-        lh_body_refuse(of, key, "unsupported_value",
-                       "has 'uniqueItems', or a pattern that looks around: no answer can be held to "
-                       "that, as 'strict' asks.");
+        lh_body_refuse(
+            of, key, "unsupported_value",
+            "has 'uniqueItems', or a pattern that looks around: no answer can be held to "
+            "that, as 'strict' asks.");
 }
 
 /* {"name", "description", "schema", "strict"}: no answer breaks its schema here, but for what a

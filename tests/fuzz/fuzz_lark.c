@@ -1,5 +1,5 @@
-/* A grammar in the notation of Lark, of any bytes: it is read or refused, compiled or refused, and where it is
- * compiled a text of the same bytes is read. */
+/* A grammar in the notation of Lark, of any bytes: it is read or refused, compiled or refused, and
+ * where it is compiled a text of the same bytes is read. */
 #include "gateway/constrain/lark.h"
 #include "tests/gateway/support/constraint_probe.h"
 

@@ -47,8 +47,8 @@ typedef enum lh_tool_call_stage {
 
 typedef struct lh_tool_call_parser {
     const lh_tool_format *format; /* NULL: all is text */
-    /* Chat's, the owner's, of which parameters are told whether they are texts, and what may stand in
-     * a fence; NULL: not known, and nothing may */
+    /* Chat's, the owner's, of which parameters are told whether they are texts, and what may stand
+     * in a fence; NULL: not known, and nothing may */
     const json_t *tools;
     lh_tool_call_stage stage;
     uint32_t calls_max;

@@ -189,8 +189,8 @@ static void lengths_beside_a_format_are_kept(void **state) {
           TEXTS("\"https://a.example/b?c=d\""), TEXTS("\"https//a\"", "\"\""));
     check("{\"type\": \"string\", \"format\": \"email\", \"maxLength\": 320}",
           TEXTS("\"a.b@c.example\""), TEXTS("\"a.b\""));
-    check("{\"type\": \"string\", \"format\": \"email\", \"maxLength\": 9}",
-          TEXTS("\"a@bcd.efg\""), TEXTS("\"a@bcd.efgh\""));
+    check("{\"type\": \"string\", \"format\": \"email\", \"maxLength\": 9}", TEXTS("\"a@bcd.efg\""),
+          TEXTS("\"a@bcd.efgh\""));
     check("{\"type\": \"string\", \"format\": \"date\", \"minLength\": 10, \"maxLength\": 10}",
           TEXTS("\"2024-01-01\""), TEXTS("\"2024-1-1\""));
     snprintf(longest, sizeof longest, "\"http://a.b/%02200d\"", 0);
@@ -211,14 +211,17 @@ static void older_drafts_are_read(void **state) {
     check("{\"type\": \"array\", \"items\": [{\"type\": \"null\"}, {\"const\": 1}], "
           "\"additionalItems\": {\"const\": 2}, \"minItems\": 3, \"maxItems\": 3}",
           TEXTS("[null, 1, 2]"), TEXTS("[null, 1, 3]", "[null, 1]"));
-    check("{\"type\": \"array\", \"uniqueItems\": true, \"items\": {\"const\": 1}, \"maxItems\": 2}",
-          TEXTS("[1, 1]"), TEXTS("[2]"));
-    check("{\"type\": \"object\", \"required\": null, \"enum\": null, \"properties\": {\"required\": "
-          "{\"const\": null, \"pattern\": null}}, \"additionalProperties\": false}",
-          TEXTS("{}", "{\"required\": null}"), TEXTS("{\"required\": 1}"));
-    check("{\"type\": \"object\", \"properties\": {\"a\": {\"const\": 1, \"required\": true}, \"b\": "
-          "{\"const\": 2, \"required\": false}}}",
-          TEXTS("{\"a\": 1}", "{\"a\": 1, \"b\": 2}"), TEXTS("{}", "{\"b\": 2}"));
+    check(
+        "{\"type\": \"array\", \"uniqueItems\": true, \"items\": {\"const\": 1}, \"maxItems\": 2}",
+        TEXTS("[1, 1]"), TEXTS("[2]"));
+    check(
+        "{\"type\": \"object\", \"required\": null, \"enum\": null, \"properties\": {\"required\": "
+        "{\"const\": null, \"pattern\": null}}, \"additionalProperties\": false}",
+        TEXTS("{}", "{\"required\": null}"), TEXTS("{\"required\": 1}"));
+    check(
+        "{\"type\": \"object\", \"properties\": {\"a\": {\"const\": 1, \"required\": true}, \"b\": "
+        "{\"const\": 2, \"required\": false}}}",
+        TEXTS("{\"a\": 1}", "{\"a\": 1, \"b\": 2}"), TEXTS("{}", "{\"b\": 2}"));
     check("{\"type\": \"string\", \"format\": \"date\", \"pattern\": \"^(?!0000)\"}",
           TEXTS("\"2024-01-01\""), TEXTS("\"x\""));
     check("{\"enum\": [null, {\"required\": null}]}", TEXTS("null", "{\"required\": null}"),

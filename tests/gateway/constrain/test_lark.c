@@ -70,8 +70,8 @@ static void reads_rules_and_terminals(void **state) {
            false, TEXTS("a,bc", "(a,(b)),c"), TEXTS("a,", "a b"));
     expect("start: \"x\" INT NL?\n%import common (INT, LF -> NL)\n", false, TEXTS("x12", "x1\n"),
            TEXTS("x", "x1\n\n"));
-    expect("start: WORD WORD\nWORD: \"a\" \"b\"\n%import common.WS_INLINE\n%ignore WS_INLINE", false,
-           TEXTS("abab", " ab  ab "), TEXTS("a bab", "ab\nab"));
+    expect("start: WORD WORD\nWORD: \"a\" \"b\"\n%import common.WS_INLINE\n%ignore WS_INLINE",
+           false, TEXTS("abab", " ab  ab "), TEXTS("a bab", "ab\nab"));
 }
 
 /* Codex's own, of what it calls a patch. */
@@ -90,8 +90,7 @@ static void reads_the_grammar_of_patches(void **state) {
            TEXTS("*** Begin Patch\n*** Add File: a b.txt\n+one\n+\n*** End Patch",
                  "*** Begin Patch\n*** Update File: a\n@@ f()\n-x\n+\"y\"\n*** End Patch\n"),
            TEXTS("*** Begin Patch\n*** End Patch", "*** Begin Patch\n*** Add File: a\none\n"));
-    expect(patch, true,
-           TEXTS("*** Begin Patch\\n*** Add File: a\\n+\\\"\\\\n\\\"\\n*** End Patch"),
+    expect(patch, true, TEXTS("*** Begin Patch\\n*** Add File: a\\n+\\\"\\\\n\\\"\\n*** End Patch"),
            TEXTS("*** Begin Patch\n*** Add File: a\n+x\n*** End Patch",
                  "*** Begin Patch\\n*** Add File: a\\n+\"\\n*** End Patch"));
 }

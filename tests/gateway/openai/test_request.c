@@ -372,9 +372,12 @@ static void allowed_tools_are_all_that_there_are(void **state) {
 static void thoughts_are_declined_in_many_words(void **state) {
     (void)state;
     static const char *const words[] = {
-        "'enable_thinking':false",         "'think':false",
-        "'thinking':{'type':'disabled'}",  "'reasoning':{'effort':'none'}",
-        "'reasoning':{'enabled':false}",   "'reasoning_effort':'none'",
+        "'enable_thinking':false",
+        "'think':false",
+        "'thinking':{'type':'disabled'}",
+        "'reasoning':{'effort':'none'}",
+        "'reasoning':{'enabled':false}",
+        "'reasoning_effort':'none'",
         "'think':false,'reasoning':{'enabled':true,'effort':'none'}"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         char body[200];
@@ -407,8 +410,10 @@ int main(void) {
         cmocka_unit_test(allowed_tools_are_all_that_there_are),
         cmocka_unit_test(thoughts_are_declined_in_many_words),
         cmocka_unit_test(thoughts_that_are_wanted_are_told_to_the_template),
-        cmocka_unit_test(chat_takes_and_refuses),  cmocka_unit_test(completions_take_and_refuse),
-        cmocka_unit_test(reads_messages),          cmocka_unit_test(reads_prompts),
+        cmocka_unit_test(chat_takes_and_refuses),
+        cmocka_unit_test(completions_take_and_refuse),
+        cmocka_unit_test(reads_messages),
+        cmocka_unit_test(reads_prompts),
         cmocka_unit_test(survives_without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -329,10 +329,8 @@ static void a_grammar_of_ones_own_is_kept(void **state) {
            *kinds = json_pack("{s:{s:s,s:{s:s,s:s}}}", "fn_one", "type", "custom", "grammar",
                               "syntax", "lark", "definition",
                               "start: line+\nline: /[ab\"\\\\]/ LF\n%import common.LF");
-    const lh_openai_tools tools = {.list = list,
-                                   .choice = LH_TOOL_CHOICE_REQUIRED,
-                                   .has_one_call = true,
-                                   .kinds = kinds};
+    const lh_openai_tools tools = {
+        .list = list, .choice = LH_TOOL_CHOICE_REQUIRED, .has_one_call = true, .kinds = kinds};
     uint64_t random = 1;
     for (size_t i = 0; i < sizeof signs / sizeof *signs; i++) {
         static answer out;

@@ -1,7 +1,7 @@
 /* Bodies of /v1/responses: what is refused and by which name, which conversation items become, and
  * what the answer repeats. */
-#include "gateway/responses/responses_request.h"
 #include "gateway/responses/response_tools.h"
+#include "gateway/responses/responses_request.h"
 #include "tests/support/failing_malloc.h"
 
 #include <setjmp.h>
@@ -229,11 +229,14 @@ static void tools_of_all_kinds_are_functions(void **state) {
 
 static void the_text_of_a_custom_call_is_found(void **state) {
     (void)state;
-    static const char *const cases[][2] = {
-        {"{\"input\": \"a\\nb\"}", "a\nb"}, {"{\"input\": \"a\\nb", "a\nb"},
-        {"{\"input\": \"a\\", "a"},          {"{\"input\": \"a\\u00", "a"},
-        {"{\"patch\": \"x\"}", "x"},          {"{\"n\": 5}", "{\"n\": 5}"},
-        {"{\"input\": ", ""},                {"", ""}};
+    static const char *const cases[][2] = {{"{\"input\": \"a\\nb\"}", "a\nb"},
+                                           {"{\"input\": \"a\\nb", "a\nb"},
+                                           {"{\"input\": \"a\\", "a"},
+                                           {"{\"input\": \"a\\u00", "a"},
+                                           {"{\"patch\": \"x\"}", "x"},
+                                           {"{\"n\": 5}", "{\"n\": 5}"},
+                                           {"{\"input\": ", ""},
+                                           {"", ""}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         json_t *input = lh_response_custom_input(cases[i][0], strlen(cases[i][0]));
         assert_string_equal(json_string_value(input), cases[i][1]);

@@ -216,13 +216,15 @@ static void a_call_in_a_fence_is_one(void **state) {
     json_t *tools = some_tools();
     const lh_tool_format *formats[] = {HERMES, LLAMA};
     for (size_t i = 0; i < 2; i++) {
-        check_with(formats[i], tools,
-                   "I call it:\n```json\n{\"name\": \"f\", \"arguments\": {\"a\": \"```\"}}\n```\nWell.",
-                   "I call it:Well.", "0 f({\"a\": \"```\"})");
-        check_with(formats[i], tools,
-                   "So ```\n[{\"type\": \"function\", \"name\": \"f\", \"parameters\": {}}, {\"name\": "
-                   "\"f\", \"arguments\": {}}]\n```",
-                   "So", "0 f({}) 1 f({})");
+        check_with(
+            formats[i], tools,
+            "I call it:\n```json\n{\"name\": \"f\", \"arguments\": {\"a\": \"```\"}}\n```\nWell.",
+            "I call it:Well.", "0 f({\"a\": \"```\"})");
+        check_with(
+            formats[i], tools,
+            "So ```\n[{\"type\": \"function\", \"name\": \"f\", \"parameters\": {}}, {\"name\": "
+            "\"f\", \"arguments\": {}}]\n```",
+            "So", "0 f({}) 1 f({})");
         check_with(formats[i], NULL, "``` \n{\"name\": \"f\", \"arguments\": {}}\n```",
                    "``` \n{\"name\": \"f\", \"arguments\": {}}\n```", "");
     }
