@@ -7,7 +7,7 @@
 
 #include <jansson.h>
 
-#define LH_JSON_DEPTH_MAX 64
+#define LH_JSON_DEPTH_MAX 512
 /* Of one document, as json_outline.h expects it: a prompt of a million token ids fits. */
 #define LH_JSON_MEMORY_MAX (64u << 20)
 
@@ -16,10 +16,9 @@
  * memory), LH_ERR_NO_MEMORY. */
 json_t *lh_json_object_parse(const char *bytes, size_t length, lh_error *error);
 
-/* A path, as json_path.h has it. */
-#define LH_JSON_FIELD_BYTES 96
-
-/* The same. Where JSON allows a value that is not taken here, a number beyond 64 bits or a text
- * with the character 0, field is its path and the error's message begins with that; else "". */
-json_t *lh_json_object_parse_named(const char *bytes, size_t length,
-                                   char field[LH_JSON_FIELD_BYTES], lh_error *error);
+/* The same of a client's body, which is taken where nothing about it is unclear (json_repair.h): a
+ * byte order mark stands before it, a name is twice in an object (the last one counts), a text has
+ * a character that none may have (*replaced: how often; U+FFFD stands for it), a number is too
+ * large (it is no integer then). */
+json_t *lh_json_object_parse_freely(const char *bytes, size_t length, size_t *replaced,
+                                    lh_error *error);

@@ -4,6 +4,7 @@
 #include "gateway/constrain/gbnf.h"
 #include "gateway/constrain/grammar_form.h"
 #include "gateway/constrain/json_schema.h"
+#include "gateway/constrain/lark.h"
 #include "gateway/constrain/regex.h"
 #include "gateway/constrain/schema_written.h"
 #include "gateway/text/tools/tool_call_parser.h"
@@ -131,14 +132,45 @@ static lh_grammar_node add_parts(lh_grammar *grammar, const json_t *parts) {
     return node;
 }
 
+/* The texts of a tool's own grammar. */
+static lh_grammar_node add_own_grammar(lh_grammar *grammar, const json_t *of, bool is_json_text) {
+    const json_t *definition = json_object_get(of, "definition");
+    const char *text = json_string_value(definition),
+               *syntax = json_string_value(json_object_get(of, "syntax"));
+    const lh_regex_options options = {.is_json_text = is_json_text};
+    return strcmp(syntax, "regex") == 0
+               ? lh_regex_add(grammar, text, json_string_length(definition), options)
+               : lh_lark_add(grammar, text, json_string_length(definition), is_json_text);
+}
+
+/* {"input": "..."}, or as the model writes parameters. */
+static lh_grammar_node add_input(lh_grammar *grammar, const json_t *of, const json_t *written) {
+    static const char *const marks[] = {"open", "separator", "end"};
+    lh_grammar_node around[3];
+    for (size_t i = 0; i < 3; i++) {
+        const char *mark = json_string_value(json_object_get(written, marks[i]));
+        around[i] = lh_grammar_text(grammar, mark ? mark : "");
+    }
+    if (!written) {
+        const lh_grammar_node nodes[] = {lh_grammar_text(grammar, "{\"input\": \""),
+                                         add_own_grammar(grammar, of, true),
+                                         lh_grammar_text(grammar, "\"}")};
+        return lh_grammar_sequence(grammar, nodes, 3);
+    }
+    const lh_grammar_node nodes[] = {around[0], lh_grammar_text(grammar, "input"), around[1],
+                                     add_own_grammar(grammar, of, false), around[2]};
+    return lh_grammar_sequence(grammar, nodes, 5);
+}
+
 /* What is wrong with its schema is said of the function. */
 static lh_grammar_node add_arguments(lh_grammar *grammar, const json_t *call) {
     const char *name = json_string_value(json_object_get(call, "name"));
     bool was_good = lh_grammar_check(grammar, NULL) == LH_OK;
     const json_t *written = json_object_get(call, "parameters"),
-                 *schema = json_object_get(call, "schema");
-    lh_grammar_node node = written ? lh_schema_written_add(grammar, schema, written)
-                                   : lh_json_schema_add(grammar, schema);
+                 *schema = json_object_get(call, "schema"), *own = json_object_get(call, "grammar");
+    lh_grammar_node node = own       ? add_input(grammar, own, written)
+                           : written ? lh_schema_written_add(grammar, schema, written)
+                                     : lh_json_schema_add(grammar, schema);
     char place[80];
     if (!was_good || !name)
         return node;
@@ -165,6 +197,16 @@ static lh_grammar_node add_one_call(lh_grammar *grammar, const json_t *list) {
     return lh_grammar_call(grammar, rule);
 }
 
+/* White space that a model may write behind its last call. */
+#define BLANKS_MAX 2
+
+/* What is between two calls often begins with white space, which models also write before they end:
+ * without an end behind it, a call would be forced, and another one, until the answer is cut. */
+static lh_grammar_node add_blanks(lh_grammar *grammar) {
+    static const lh_character_range blanks[] = {{' ', ' '}, {'\n', '\n'}};
+    return lh_grammar_repeat(grammar, lh_grammar_class(grammar, blanks, 2, false), 0, BLANKS_MAX);
+}
+
 static lh_grammar_node add_all_calls(lh_grammar *grammar, const json_t *value) {
     const json_t *between = json_object_get(value, "between");
     lh_grammar_node call = add_one_call(grammar, json_object_get(value, "calls"));
@@ -173,8 +215,9 @@ static lh_grammar_node add_all_calls(lh_grammar *grammar, const json_t *value) {
                                      lh_grammar_repeat(grammar,
                                                        lh_grammar_sequence(grammar, next, 2), 0,
                                                        between ? LH_TOOL_CALLS_MAX - 1 : 0),
-                                     add_parts(grammar, json_object_get(value, "behind"))};
-    return lh_grammar_sequence(grammar, nodes, 4);
+                                     add_parts(grammar, json_object_get(value, "behind")),
+                                     between ? add_blanks(grammar) : lh_grammar_empty(grammar)};
+    return lh_grammar_sequence(grammar, nodes, 5);
 }
 
 /* Text, and calls behind it, perhaps; the mark: what begins them, where it is text. */

@@ -20,9 +20,12 @@ typedef enum lh_constraint_kind {
      * satisfies its schema, its `end`. */
     LH_CONSTRAINT_TAGS,
     /* {"calls": [{"name", "begin", "schema", "end"}], "before", "behind", "between"}: one of the
-     * calls, and where "between" is there up to LH_TOOL_CALLS_MAX of them with it in between. All
+     * calls, and where "between" is there up to LH_TOOL_CALLS_MAX of them with it in between, and
+     * a little white space behind the last one, so that the answer may end behind any of them. All
      * but the schema, and the name, by which it is refused, are lists of texts and token ids. The
      * arguments of a call with "parameters" are not written as JSON, but so (schema_written.h).
+     * A call with "grammar" ({"syntax": "lark" or "regex", "definition"}) has one argument,
+     * "input", a text of that grammar, in place of a schema.
      * Where calls are not all that the answer may be, one of
      *   "text": the mark that ends free text, or null where none of its tokens is text; calls may
      *           follow it

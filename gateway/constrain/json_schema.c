@@ -4,6 +4,7 @@
 
 #include "gateway/constrain/schema_array.h"
 #include "gateway/constrain/schema_clause.h"
+#include "gateway/constrain/schema_draft.h"
 #include "gateway/constrain/schema_fit.h"
 #include "gateway/constrain/schema_number.h"
 #include "gateway/constrain/schema_object.h"
@@ -112,7 +113,7 @@ static lh_grammar_node add_root(lh_schema_values *values, const json_t *schema) 
     return lh_schema_document_is_good(values->document) ? root : LH_GRAMMAR_FAILED;
 }
 
-lh_grammar_node lh_json_schema_add(lh_grammar *grammar, const json_t *schema) {
+static lh_grammar_node add_document(lh_grammar *grammar, const json_t *schema) {
     lh_schema_document document;
     lh_schema_values values;
     if (lh_schema_document_open(&document, schema, grammar))
@@ -121,6 +122,15 @@ lh_grammar_node lh_json_schema_add(lh_grammar *grammar, const json_t *schema) {
     lh_grammar_node root =
         lh_schema_document_is_good(&document) ? add_root(&values, schema) : LH_GRAMMAR_FAILED;
     lh_schema_values_reset(&values);
+    return root;
+}
+
+lh_grammar_node lh_json_schema_add(lh_grammar *grammar, const json_t *schema) {
+    json_t *renewed = lh_schema_draft_renew(schema);
+    lh_grammar_node root =
+        renewed ? add_document(grammar, renewed)
+                : lh_grammar_fail(grammar, LH_ERR_NO_MEMORY, "no memory for a schema");
+    json_decref(renewed);
     return root;
 }
 

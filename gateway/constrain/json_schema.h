@@ -15,9 +15,10 @@
  * minLength, maxLength, pattern, format, minimum, maximum, exclusiveMinimum, exclusiveMaximum,
  * multipleOf, allOf, anyOf, oneOf, $ref (to places of the same document, recursive, too) and $defs
  * are followed, in any combination. oneOf is taken as anyOf: a value for which two of its schemas
- * hold is not excluded. What cannot be followed (not, if, contains, uniqueItems, propertyNames,
- * dependent..., $dynamicRef, ...) is refused; words that the standard does not have are
- * annotations.
+ * hold is not excluded. Older drafts are read, and uniqueItems is not followed (schema_draft.h);
+ * what else cannot be followed (not, if, contains, propertyNames, dependent..., $dynamicRef, ...)
+ * is refused; words that the standard does not have are annotations. Of a format whose texts are
+ * longer than a large maxLength, only shorter ones are matched.
  *
  * Thread: any; a grammar's is its owner's. */
 #pragma once

@@ -368,6 +368,8 @@ static part repeat(parser *own, part item, size_t position) {
         fail(own, LH_ERR_INVALID, position, "the minimum is above the maximum");
     if (has_failed(own) || item.kinds[0].is_empty)
         return item;
+    if (own->options.repeats_max > 0 && max > own->options.repeats_max)
+        max = min > own->options.repeats_max ? min : own->options.repeats_max;
     return part_of(lh_grammar_repeat(own->grammar, item.kinds[0].node, min, max), 0, max == 0);
 }
 

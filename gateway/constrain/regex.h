@@ -24,6 +24,9 @@ typedef struct lh_regex_options {
      * JSON writes it (RFC 8259, section 7): ", \ and control characters only by their escapes, each
      * other one as it is. */
     bool is_json_text;
+    /* No repetition goes on longer, but for those that must: some of the texts that the expression
+     * has, of a bounded length. 0: all of them. */
+    uint32_t repeats_max;
 } lh_regex_options;
 
 /* The texts that pattern[length], UTF-8, matches. A pattern that cannot be read is a failure of the

@@ -18,7 +18,6 @@
 typedef enum keyword_use {
     HONOURED,
     REFUSED,
-    REFUSED_TRUE,  /* but for false, which says nothing */
     REFUSED_SHAPE, /* but for true and false */
 } keyword_use;
 
@@ -56,13 +55,11 @@ static const struct {
     /* What is not mentioned is never written, so that nothing is left unevaluated. */
     {"unevaluatedProperties", REFUSED_SHAPE},
     {"unevaluatedItems", REFUSED_SHAPE},
-    {"uniqueItems", REFUSED_TRUE},
     {"not", HONOURED},
     {"if", REFUSED},
     {"contains", HONOURED},
     {"minContains", HONOURED},
     {"maxContains", REFUSED},
-    {"additionalItems", REFUSED},
     {"propertyNames", HONOURED},
     {"dependentRequired", REFUSED},
     {"dependentSchemas", REFUSED},
@@ -81,8 +78,7 @@ static size_t find_keyword(const char *name) {
 }
 
 static bool is_refused(keyword_use use, const json_t *value) {
-    return use == REFUSED || (use == REFUSED_TRUE && !json_is_false(value)) ||
-           (use == REFUSED_SHAPE && !json_is_boolean(value));
+    return use == REFUSED || (use == REFUSED_SHAPE && !json_is_boolean(value));
 }
 
 /* values[i]: what the schema says for keyword i, or NULL. Of a schema with thousands of members,

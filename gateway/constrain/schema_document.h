@@ -7,7 +7,7 @@
 
 #include <jansson.h>
 
-#define LH_SCHEMA_DEPTH_MAX 128
+#define LH_SCHEMA_DEPTH_MAX 512
 /* Values of the whole document, names included. */
 #define LH_SCHEMA_VALUES_MAX 50000u
 #define LH_SCHEMA_BYTES_MAX  (512u << 10)

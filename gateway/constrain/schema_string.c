@@ -4,6 +4,7 @@
 
 #include "common/base/utf8.h"
 #include "gateway/constrain/dfa_rules.h"
+#include "gateway/constrain/grammar_length.h"
 #include "gateway/constrain/regex.h"
 #include "gateway/constrain/string_format.h"
 #include "gateway/constrain/text_product.h"
@@ -19,6 +20,7 @@ typedef struct pattern {
     const char *text;
     size_t length;
     bool is_search;
+    uint32_t repeats_max; /* as of lh_regex_options */
 } pattern;
 
 typedef struct conditions {
@@ -62,9 +64,8 @@ static void collect(const lh_schema_document *document, const json_t *schema, co
 /* The pattern as a node of `grammar`; what is wrong with it is said about its schema. */
 static lh_grammar_node read_pattern(const lh_schema_document *document, const pattern *of,
                                     lh_grammar *grammar, bool is_json_text) {
-    lh_grammar_node node =
-        lh_regex_add(grammar, of->text, of->length,
-                     (lh_regex_options){.is_search = of->is_search, .is_json_text = is_json_text});
+    const lh_regex_options options = {of->is_search, is_json_text, of->repeats_max};
+    lh_grammar_node node = lh_regex_add(grammar, of->text, of->length, options);
     lh_error cause;
     *document->work += of->length;
     if (lh_grammar_check(grammar, &cause))
@@ -148,6 +149,62 @@ static bool is_pattern(const lh_schema_document *document, const pattern *of) {
     return lh_schema_document_is_good(document);
 }
 
+/* ---- Lengths of one pattern. ---- */
+
+/* Up to so many characters are counted exactly, in states of the automaton. */
+#define COUNTED_MAX 64u
+/* No repetition in a format's pattern goes on longer. */
+#define REPEATS_MAX 1000u
+
+/* Of texts of the pattern; nothing is known of one that cannot be read. */
+static lh_grammar_length length_of(const lh_schema_document *document, const pattern *of) {
+    lh_grammar_length length = {0, UINT64_MAX};
+    lh_grammar *scratch = NULL;
+    lh_error cause;
+    const lh_regex_options options = {of->is_search, false, of->repeats_max};
+    lh_status status = lh_grammar_create(&scratch, &cause);
+    if (!status) {
+        lh_grammar_node node = lh_regex_add(scratch, of->text, of->length, options);
+        status = lh_grammar_check(scratch, &cause);
+        length = lh_grammar_length_of(scratch, node);
+    }
+    if (status == LH_ERR_NO_MEMORY)
+        lh_grammar_fail(document->grammar, status, "%s", cause.message);
+    *document->work += of->length;
+    lh_grammar_destroy(scratch);
+    return length;
+}
+
+/* The longest repetitions with which no text of the pattern is too long; 0: there are none. */
+static uint32_t find_repeats(const lh_schema_document *document, pattern of, uint32_t most) {
+    uint32_t low = 0, high = REPEATS_MAX + 1;
+    while (high - low > 1) {
+        of.repeats_max = low + (high - low) / 2;
+        if (length_of(document, &of).most <= most)
+            low = of.repeats_max;
+        else
+            high = of.repeats_max;
+    }
+    return low;
+}
+
+/* Lengths that the one pattern keeps to by itself need not be counted. Where a format's texts may
+ * be too long for a large bound, their repetitions are made shorter: an automaton that counted
+ * thousands of characters in each of its states would have millions of them. */
+static void fit_lengths(const lh_schema_document *document, conditions *all) {
+    pattern *of = &all->patterns[0];
+    lh_grammar_length length = length_of(document, of);
+    bool is_long = length.least >= all->least;
+    if (is_long && length.most > all->most && !of->is_search && all->most > COUNTED_MAX) {
+        of->repeats_max = find_repeats(document, *of, all->most);
+        length = of->repeats_max ? length_of(document, of) : length;
+    }
+    if (is_long && length.most <= all->most) {
+        all->least = 0;
+        all->most = LH_GRAMMAR_UNBOUNDED;
+    }
+}
+
 /* ---- Strings. ---- */
 
 static lh_grammar_node quote(lh_grammar *grammar, lh_grammar_node inside) {
@@ -175,6 +232,8 @@ lh_grammar_node lh_schema_string_add(const lh_schema_document *document, const l
         return LH_GRAMMAR_FAILED;
     if (of.least > of.most)
         return lh_grammar_choice(grammar, NULL, 0);
+    if (of.count == 1)
+        fit_lengths(document, &of);
     bool has_lengths = of.least > 0 || of.most < LH_GRAMMAR_UNBOUNDED;
     if (of.count == 0 && !has_lengths)
         return lh_grammar_call(grammar, rules->string);

@@ -129,6 +129,7 @@ static void set_frame(lh_openai_answer *answer, const lh_openai_request *request
                                       .prompt_tops = parameters->prompt_logprobs,
                                       .thinking = thinking_of(answer, request),
                                       .digests = answer->service->config.logits_digest,
+                                      .calls_functions = request->calls_functions,
                                       .top_logprobs = sampling->top_logprobs,
                                       .returns_ids = parameters->returns_ids,
                                       .prompt_ids = answer->prompt_ids,

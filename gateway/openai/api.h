@@ -6,9 +6,10 @@
  *     ... lh_openai_api_drain(api, 30000); lh_openai_api_close(api); then the engine
  *
  * Routes: /v1/models, /v1/models/{id}, /v1/chat/completions, /v1/completions, /v1/responses,
- * /v1/messages, /v1/messages/count_tokens, /v1/embeddings, /tokenize, /detokenize,
- * /tokenizer_info (each with and without /v1), /apply-template, /health, /livez, /readyz, /version,
- * /openapi.json, /fleet, /trace/{id}. Thread: open, drain and close by one thread. */
+ * /v1/responses/input_tokens, /v1/messages, /v1/messages/count_tokens, /v1/embeddings, /tokenize,
+ * /detokenize, /tokenizer_info (each with and without /v1), /apply-template, /health, /livez,
+ * /readyz, /version, /openapi.json, /fleet, /trace/{id}. Thread: open, drain and close by one
+ * thread. */
 #pragma once
 
 #include "common/metrics/exposition.h"

@@ -100,11 +100,16 @@ static lh_status split(lh_choice *choice, const char *bytes, size_t length, lh_e
     return status;
 }
 
+/* By its length, or a stop string. */
+static bool is_cut(const lh_choice *choice) {
+    return choice->reason == LH_FINISH_LENGTH || lh_stop_matcher_found(choice->matcher) >= 0;
+}
+
 static lh_status find_calls(lh_choice *choice, const char *bytes, size_t length, lh_error *error) {
     lh_tool_call_parser *parser = &choice->tool_calls;
     lh_status status = lh_tool_call_parser_push(parser, bytes, length, &choice->said, error);
     if (status == LH_OK && choice->finished)
-        status = lh_tool_call_parser_finish(parser, &choice->said, error);
+        status = lh_tool_call_parser_finish(parser, is_cut(choice), &choice->said, error);
     if (status == LH_OK && parser->stage == LH_TOOL_CALL_OVER && !choice->finished) {
         choice->finished = true;
         choice->reason = LH_FINISH_STOP;

@@ -11,7 +11,8 @@ typedef struct lh_openai_conversation {
     lh_openai_request *request; /* without messages at first; `made` is a list */
     lh_openai_error *error;
     size_t capacity;
-    bool in_turn; /* the last message is the assistant's, who may go on */
+    bool in_turn;      /* the last message is the assistant's, who may go on */
+    bool was_answered; /* what is read has been answered before: the reader's own note */
 } lh_openai_conversation;
 
 /* Makes the request's list `made`. */

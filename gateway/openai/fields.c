@@ -5,7 +5,7 @@
 
 typedef enum treatment {
     HONOURED,       /* parsed elsewhere */
-    TAKEN,          /* accepted, changes nothing */
+    TAKEN,          /* left out: changes nothing */
     REFUSED,        /* any value but null */
     REFUSED_TRUE,   /* a switch that can only be off */
     REFUSED_FILLED, /* a list, object or text that can only be empty */
@@ -51,6 +51,8 @@ static const struct {
     {"seed", ALL, HONOURED},
     {"best_of", COMPLETIONS, HONOURED},
     {"echo", COMPLETIONS, HONOURED},
+    {"suffix", COMPLETIONS, HONOURED},
+    {"parse_special", COMPLETIONS, HONOURED},
     {"response_format", BOTH, HONOURED},
     {"tools", CHATS, HONOURED},
     {"tool_choice", CHATS, HONOURED},
@@ -64,13 +66,16 @@ static const struct {
     {"reasoning_format", CHAT, HONOURED},
     {"verbosity", CHAT, HONOURED},
     {"modalities", CHAT, HONOURED},
+    {"functions", CHAT, HONOURED},
     {"function_call", CHAT, HONOURED},
+    {"think", CHAT, HONOURED},
+    {"enable_thinking", CHAT, HONOURED},
     /* OpenAI's Responses. */
     {"input", RESPONSES | EMBEDDINGS, HONOURED},
     {"instructions", RESPONSES, HONOURED},
     {"max_output_tokens", RESPONSES, HONOURED},
     {"text", RESPONSES, HONOURED},
-    {"reasoning", RESPONSES, HONOURED},
+    {"reasoning", CHAT | RESPONSES, HONOURED},
     {"truncation", RESPONSES, HONOURED},
     {"include", RESPONSES, HONOURED},
     {"max_tool_calls", RESPONSES, TAKEN}, /* of tools that OpenAI runs itself */
@@ -82,7 +87,7 @@ static const struct {
     /* Anthropic's Messages. */
     {"system", MESSAGES, HONOURED},
     {"stop_sequences", MESSAGES, HONOURED},
-    {"thinking", MESSAGES, HONOURED},
+    {"thinking", CHAT | MESSAGES, HONOURED},
     {"output_config", MESSAGES, HONOURED},
     {"cache_control", MESSAGES, TAKEN},
     {"speed", MESSAGES, TAKEN},
@@ -123,6 +128,7 @@ static const struct {
     {"moderation", OPENAI, TAKEN},
     {"prompt_cache_options", OPENAI, TAKEN},
     {"prompt_cache_retention", OPENAI, TAKEN},
+    {"store", CHAT | RESPONSES, TAKEN}, /* nothing is, and nothing can be asked for again */
     {"request_id", BOTH, TAKEN},
     {"cache_prompt", BOTH, TAKEN},
     {"spaces_between_special_tokens", BOTH, TAKEN},
@@ -130,9 +136,6 @@ static const struct {
     /* What would change the answer and is not built. */
     {"audio", CHAT, REFUSED},
     {"web_search_options", CHAT, REFUSED},
-    {"functions", CHAT, REFUSED_FILLED},
-    {"store", CHAT | RESPONSES, REFUSED_TRUE},
-    {"suffix", COMPLETIONS, REFUSED_FILLED},
     {"chat_template", CHAT, REFUSED},
     {"chat_template_kwargs", CHATS, HONOURED},
     {"continue_final_message", CHAT, HONOURED},
@@ -145,7 +148,7 @@ static const struct {
     {"logits_processors", BOTH, REFUSED_FILLED},
     {"bad_words", BOTH, REFUSED_FILLED},
     {"allowed_token_ids", BOTH, REFUSED_FILLED},
-    {"n_predict", BOTH, REFUSED},
+    {"n_predict", BOTH, HONOURED},
     {"typical_p", BOTH, REFUSED_BUT_1},
     {"typ_p", BOTH, REFUSED_BUT_1},
     {"tfs_z", BOTH, REFUSED_BUT_1},
@@ -268,6 +271,9 @@ size_t lh_openai_fields_check(const lh_body_reader *body, lh_openai_endpoint end
                              "'%.80s' is not a parameter known here.", name);
         else if (index >= 0 && !json_is_null(value))
             check_field(body, name, value, table[index].action);
+        bool is_said = !json_is_null(value) && !json_is_false(value);
+        if (is_said && (index < 0 || table[index].action == TAKEN))
+            lh_body_leave_out(body, name, NULL);
     }
     return unknown;
 }

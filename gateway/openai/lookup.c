@@ -144,6 +144,7 @@ bool lh_openai_lookup(const lh_openai_service *service, const lh_openai_route *r
     case LH_OPENAI_POST_MESSAGE:
     case LH_OPENAI_POST_EMBEDDINGS:
     case LH_OPENAI_POST_COUNT:
+    case LH_OPENAI_POST_RESPONSE_COUNT:
     case LH_OPENAI_POST_TEMPLATE:
     case LH_OPENAI_POST_TOKENIZE:
     case LH_OPENAI_POST_DETOKENIZE:

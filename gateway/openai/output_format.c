@@ -2,6 +2,7 @@
 #include "gateway/openai/output_format.h"
 
 #include "common/json/json_object.h"
+#include "gateway/constrain/schema_draft.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -171,8 +172,16 @@ static bool is_name(const char *name) {
     return length > 0 && length <= NAME_CHARACTERS_MAX && strspn(name, allowed) == length;
 }
 
-/* {"name", "description", "schema", "strict"}: strict changes nothing, as no answer breaks its
- * schema here. */
+void lh_openai_output_format_check_strict(const lh_body_reader *of, const char *key) {
+    if (lh_body_bool(of, "strict") && lh_schema_draft_is_loose(lh_body_field(of, key)))
+        lh_body_refuse(
+            of, key, "unsupported_value",
+            "has 'uniqueItems', or a pattern that looks around: no answer can be held to "
+            "that, as 'strict' asks.");
+}
+
+/* {"name", "description", "schema", "strict"}: no answer breaks its schema here, but for what a
+ * grammar cannot say. */
 static void parse_named_schema(const lh_body_reader *schema, const char *name_of_param,
                                lh_openai_output_format *format) {
     static const form schema_form = {"schema", LH_CONSTRAINT_SCHEMA, false};
@@ -184,7 +193,7 @@ static void parse_named_schema(const lh_body_reader *schema, const char *name_of
         lh_body_refuse(schema, "name", "invalid_value", "must have 1 to %d of [a-zA-Z0-9_-].",
                        NAME_CHARACTERS_MAX);
     lh_body_text(schema, "description", SIZE_MAX);
-    lh_body_bool(schema, "strict");
+    lh_openai_output_format_check_strict(schema, "schema");
     if (value)
         set(schema, &schema_form, value, name_of_param, format);
     else
@@ -194,7 +203,8 @@ static void parse_named_schema(const lh_body_reader *schema, const char *name_of
 
 static void parse_json_schema(const lh_body_reader *body, lh_openai_output_format *format) {
     const lh_body_reader schema = {lh_body_object(body, "json_schema"),
-                                   "response_format.json_schema.", body->error, NULL};
+                                   "response_format.json_schema.", body->error, NULL,
+                                   body->left_out};
     if (!schema.object)
         lh_body_refuse(body, "json_schema", "missing_required_parameter", "is missing.");
     parse_named_schema(&schema, param, format);
@@ -205,7 +215,7 @@ static void parse_response_format(const lh_body_reader *body, lh_openai_output_f
                       tags_form = {"format", LH_CONSTRAINT_TAGS, false};
     const json_t *value = lh_body_typed(body, param, "object", "an object with a 'type'");
     const char *type = json_string_value(json_object_get(value, "type"));
-    const lh_body_reader given = {value, "response_format.", body->error, NULL};
+    const lh_body_reader given = {value, "response_format.", body->error, NULL, body->left_out};
     if (value && !type)
         lh_body_refuse(body, param, "invalid_type", "must be an object with a 'type'.");
     if (!type || strcmp(type, "text") == 0)
@@ -241,7 +251,7 @@ void lh_openai_output_format_parse_flat(const lh_body_reader *parent, const char
     char path[64];
     const json_t *value = lh_body_object(parent, "format");
     snprintf(path, sizeof path, "%s.", name_of_param);
-    const lh_body_reader given = {value, path, parent->error, NULL};
+    const lh_body_reader given = {value, path, parent->error, NULL, parent->left_out};
     *format = (lh_openai_output_format){0};
     const char *type = lh_body_choice(&given, "type", "text|json_object|json_schema");
     if (value && !type)
@@ -260,7 +270,7 @@ void lh_openai_output_format_parse_schema(const lh_body_reader *parent, const ch
     char path[64];
     const json_t *value = lh_body_object(parent, "format");
     snprintf(path, sizeof path, "%s.", name_of_param);
-    const lh_body_reader given = {value, path, parent->error, NULL};
+    const lh_body_reader given = {value, path, parent->error, NULL, parent->left_out};
     *format = (lh_openai_output_format){0};
     if (value && !lh_body_choice(&given, "type", "json_schema"))
         lh_body_refuse(&given, "type", "missing_required_parameter", "is missing.");

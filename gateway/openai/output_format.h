@@ -23,6 +23,9 @@ void lh_openai_output_format_parse_flat(const lh_body_reader *parent, const char
                                         lh_openai_output_format *format);
 void lh_openai_output_format_parse_schema(const lh_body_reader *parent, const char *name_of_param,
                                           lh_openai_output_format *format);
+/* `strict` of an object with a schema under `key`: what is left out of schemas elsewhere
+ * (schema_draft.h) is refused where it is true. */
+void lh_openai_output_format_check_strict(const lh_body_reader *of, const char *key);
 /* What cannot stand beside a form, that `of` this field: both would take a token from an
  * answer that must have it. */
 void lh_openai_output_format_check_companions(const lh_body_reader *body, const char *of);

@@ -170,15 +170,37 @@ static void parse_biases(const lh_body_reader *body, const lh_openai_limits *lim
 
 /* ---- Length, choices, stream. ---- */
 
+/* Peers' word for what has no bound. */
+static bool is_unbounded(const json_t *value) {
+    return (json_is_integer(value) && json_integer_value(value) == -1) ||
+           (json_is_real(value) && json_real_value(value) <= -1 && json_real_value(value) >= -1);
+}
+
+/* INT64_MAX: none is named. */
+static int64_t parse_most(const lh_body_reader *body, const char *name, int64_t low) {
+    if (body->sketch)
+        lh_body_draw(body, name,
+                     json_pack("{s:[{s:s}, {s:i}, {s:s, s:I, s:i}]}", "anyOf", "type", "null",
+                               "const", -1, "type", "integer", "minimum", (json_int_t)low,
+                               "maximum", TOKENS_MAX));
+    return is_unbounded(lh_body_field(body, name))
+               ? INT64_MAX
+               : lh_body_integer(body, name, low, TOKENS_MAX, INT64_MAX);
+}
+
+static int64_t least_of(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
 static void parse_lengths(const lh_body_reader *body, lh_openai_endpoint endpoint,
                           lh_openai_parameters *parameters) {
     int64_t low = endpoint == LH_OPENAI_COMPLETIONS && lh_body_bool(body, "echo") ? 0 : 1;
     const char *name = endpoint == LH_OPENAI_RESPONSES ? "max_output_tokens" : "max_tokens";
-    int64_t most = lh_body_integer(body, name, low, TOKENS_MAX, INT64_MAX);
-    if (endpoint == LH_OPENAI_CHAT) {
-        int64_t newer = lh_body_integer(body, "max_completion_tokens", low, TOKENS_MAX, INT64_MAX);
-        most = newer < most ? newer : most;
-    }
+    int64_t most = parse_most(body, name, low);
+    if (endpoint == LH_OPENAI_CHAT)
+        most = least_of(most, parse_most(body, "max_completion_tokens", low));
+    if (is_completion(endpoint)) /* llama.cpp's name for it */
+        most = least_of(most, parse_most(body, "n_predict", low));
     int64_t least = lh_body_integer(body, "min_tokens", 0, TOKENS_MAX, 0);
     parameters->sequence.min_tokens = (uint32_t)least;
     parameters->max_tokens_given = most != INT64_MAX;
@@ -221,7 +243,7 @@ static void parse_logprobs(const lh_body_reader *body, lh_openai_endpoint endpoi
     sampling->want_logprob =
         is_chat ? lh_body_bool(body, "logprobs") : lh_body_field(body, "logprobs") != NULL;
     sampling->top_logprobs = (uint32_t)lh_body_integer(body, key, 0, LH_TOP_LOGPROBS_MAX, 0);
-    if (lh_body_field(body, key) && !sampling->want_logprob)
+    if (sampling->top_logprobs > 0 && !sampling->want_logprob)
         lh_body_refuse(body, key, "invalid_value", "may be given only where 'logprobs' is true.");
 }
 

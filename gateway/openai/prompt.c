@@ -4,6 +4,7 @@
 #include "common/base/text_decoder.h"
 
 #include <inttypes.h>
+#include <string.h>
 #include <time.h>
 
 #define COMPLETION_TOKENS_DEFAULT 16u
@@ -79,18 +80,64 @@ bool lh_openai_prompt_text_of_chat(const lh_served_model *model, const lh_openai
            refuse(what_of(request->endpoint), &cause, error);
 }
 
-bool lh_openai_prompt_from_completion(const lh_served_model *model, const lh_openai_prompt *prompt,
-                                      bool adds_special, lh_tokens *tokens,
+/* Appends a text as the request wants it read. A text whose first token is the one in front of it
+ * brings that itself. */
+static lh_status push_text(const lh_served_model *model, const char *text, size_t length,
+                           bool parses_special, lh_tokens *tokens, lh_error *cause) {
+    size_t first = tokens->count;
+    int64_t bos = lh_tokenizer_bos(model->tokenizer);
+    lh_status status =
+        lh_tokenizer_encode(model->tokenizer, text, length, parses_special, tokens, cause);
+    if (!status && first > 0 && tokens->count > first && tokens->ids[first - 1] == bos &&
+        tokens->ids[first] == bos) {
+        tokens->count--;
+        memmove(tokens->ids + first, tokens->ids + first + 1,
+                (tokens->count - first) * sizeof *tokens->ids);
+    }
+    return status;
+}
+
+static lh_status push_mark(const lh_served_model *model, lh_fill_mark mark, lh_tokens *tokens,
+                           lh_error *cause) {
+    return lh_tokens_push(tokens, lh_tokenizer_fill_mark(model->tokenizer, mark), cause);
+}
+
+static lh_status push_prompt(const lh_served_model *model, const lh_openai_request *request,
+                             const lh_openai_prompt *prompt, lh_tokens *tokens, lh_error *cause) {
+    return prompt->text ? push_text(model, prompt->text, prompt->length, request->parses_special,
+                                    tokens, cause)
+                        : lh_tokens_append(tokens, prompt->tokens, prompt->token_count, cause);
+}
+
+/* What stands before the gap and behind it, between their marks. */
+static lh_status push_around(const lh_served_model *model, const lh_openai_request *request,
+                             const lh_openai_prompt *prompt, lh_tokens *tokens, lh_error *cause) {
+    lh_status status = push_mark(model, LH_FILL_BEFORE, tokens, cause);
+    if (!status)
+        status = push_prompt(model, request, prompt, tokens, cause);
+    if (!status)
+        status = push_mark(model, LH_FILL_BETWEEN, tokens, cause);
+    if (!status)
+        status = push_text(model, request->suffix, strlen(request->suffix), request->parses_special,
+                           tokens, cause);
+    return status ? status : push_mark(model, LH_FILL_BEHIND, tokens, cause);
+}
+
+bool lh_openai_prompt_from_completion(const lh_served_model *model,
+                                      const lh_openai_request *request,
+                                      const lh_openai_prompt *prompt, lh_tokens *tokens,
                                       lh_openai_error *error) {
     lh_error cause;
     lh_status status = LH_OK;
-    if (!prompt->text)
-        status = lh_tokens_append(tokens, prompt->tokens, prompt->token_count, &cause);
-    else if (adds_special)
+    if (request->suffix && !lh_tokenizer_fills(model->tokenizer))
+        return lh_openai_refuse(error, 400, "suffix", "unsupported_value",
+                                "'suffix': this model has no tokens to fill in what stands between "
+                                "two texts.");
+    if (prompt->text && request->parameters.adds_special)
         status = push_bos(model, tokens, &cause);
-    if (!status && prompt->text)
-        status = lh_tokenizer_encode(model->tokenizer, prompt->text, prompt->length, false, tokens,
-                                     &cause);
+    if (!status)
+        status = request->suffix ? push_around(model, request, prompt, tokens, &cause)
+                                 : push_prompt(model, request, prompt, tokens, &cause);
     return !status || refuse("prompt", &cause, error);
 }
 

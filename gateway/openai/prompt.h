@@ -19,9 +19,13 @@ bool lh_openai_prompt_from_chat(const lh_served_model *model, const lh_openai_re
 bool lh_openai_prompt_text_of_chat(const lh_served_model *model, const lh_openai_request *request,
                                    lh_text_buffer *text, lh_openai_error *error);
 /* Appends a completion's prompt: text, after the model's begin-of-sequence where it wants one and
- * adds_special says so, or the ids as they are. */
-bool lh_openai_prompt_from_completion(const lh_served_model *model, const lh_openai_prompt *prompt,
-                                      bool adds_special, lh_tokens *tokens, lh_openai_error *error);
+ * the request does not decline it, or the ids as they are; where the request has a suffix, both
+ * between the model's marks, so that the answer is what stands between them. False: *error says why
+ * not. */
+bool lh_openai_prompt_from_completion(const lh_served_model *model,
+                                      const lh_openai_request *request,
+                                      const lh_openai_prompt *prompt, lh_tokens *tokens,
+                                      lh_openai_error *error);
 /* How many tokens may be drawn behind a prompt of so many, both within `context` positions: what
  * the request says, or what the endpoint's default is. False: the context is too short; clients
  * know that error by its wording. */

@@ -22,15 +22,14 @@ static uint32_t context_now(const lh_openai_service *service) {
 }
 
 /* NULL: *error says why. */
-static json_t *parse_json(const char *bytes, size_t length, lh_openai_error *error) {
+static json_t *parse_json(const char *bytes, size_t length, size_t *replaced,
+                          lh_openai_error *error) {
     lh_error cause;
-    char field[LH_JSON_FIELD_BYTES];
-    json_t *body = lh_json_object_parse_named(bytes, length, field, &cause);
+    json_t *body = lh_json_object_parse_freely(bytes, length, replaced, &cause);
     if (!body && cause.status == LH_ERR_NO_MEMORY)
         lh_openai_refuse_cause(error, &cause);
     else if (!body)
-        lh_openai_refuse(error, 400, field, field[0] ? "invalid_value" : "invalid_json", "%s",
-                         cause.message);
+        lh_openai_refuse(error, 400, NULL, "invalid_json", "%s", cause.message);
     return body;
 }
 
@@ -61,10 +60,10 @@ static bool tokenize(lh_openai_reading *reading, const lh_openai_service *servic
     if (!lh_openai_prompt_may_fit(context, request->endpoint,
                                   is_chat ? content_bytes(request) : given->length,
                                   service->longest_token_bytes, error) ||
-        !(is_chat ? lh_openai_prompt_from_chat(service->model, request, tokens,
-                                               &prompt->is_thinking, error)
-                  : lh_openai_prompt_from_completion(
-                        service->model, given, request->parameters.adds_special, tokens, error)) ||
+        !(is_chat
+              ? lh_openai_prompt_from_chat(service->model, request, tokens, &prompt->is_thinking,
+                                           error)
+              : lh_openai_prompt_from_completion(service->model, request, given, tokens, error)) ||
         (request->appends_eos && !append_eos(service->model, given, tokens, error)) ||
         !lh_openai_prompt_fit(context, request->endpoint, tokens->count, &request->parameters,
                               &prompt->max_tokens, error))
@@ -217,10 +216,12 @@ static bool show_prompt(lh_openai_reading *reading, const lh_openai_service *ser
     return shown;
 }
 
-static bool show_count(lh_openai_reading *reading, lh_openai_error *error) {
-    return !lh_json_render(
-               json_pack("{s:I}", "input_tokens", (json_int_t)reading->prompts[0].token_count),
-               &reading->reply) ||
+static bool show_count(lh_openai_reading *reading, lh_openai_reading_goal goal,
+                       lh_openai_error *error) {
+    json_t *count = json_pack("{s:I}", "input_tokens", (json_int_t)reading->prompts[0].token_count);
+    if (goal == LH_READING_RESPONSE_COUNT)
+        count = lh_json_set(count, "object", json_string("response.input_tokens"));
+    return !lh_json_render(count, &reading->reply) ||
            lh_openai_refuse_status(error, LH_ERR_NO_MEMORY);
 }
 
@@ -235,6 +236,7 @@ bool lh_openai_reading_goal_of(lh_openai_action action, lh_openai_reading_goal *
         {LH_OPENAI_POST_MESSAGE, LH_READING_MESSAGES},
         {LH_OPENAI_POST_EMBEDDINGS, LH_READING_EMBEDDINGS},
         {LH_OPENAI_POST_COUNT, LH_READING_COUNT},
+        {LH_OPENAI_POST_RESPONSE_COUNT, LH_READING_RESPONSE_COUNT},
         {LH_OPENAI_POST_TEMPLATE, LH_READING_TEMPLATE},
         {LH_OPENAI_POST_TOKENIZE, LH_READING_TOKENIZE},
         {LH_OPENAI_POST_DETOKENIZE, LH_READING_DETOKENIZE},
@@ -263,6 +265,7 @@ lh_openai_endpoint lh_openai_reading_endpoint(lh_openai_reading_goal goal) {
     case LH_READING_EMBEDDINGS:
         return LH_OPENAI_EMBEDDINGS;
     case LH_READING_RESPONSES:
+    case LH_READING_RESPONSE_COUNT:
         return LH_OPENAI_RESPONSES;
     case LH_READING_MESSAGES:
     case LH_READING_COUNT:
@@ -278,8 +281,9 @@ static bool use_request(lh_openai_reading *reading, const lh_openai_service *ser
         return show_prompt(reading, service, error);
     if (!tokenize_all(reading, service, error))
         return false;
-    return goal == LH_READING_COUNT ? show_count(reading, error)
-                                    : compile_form(reading, service, error);
+    return goal == LH_READING_COUNT || goal == LH_READING_RESPONSE_COUNT
+               ? show_count(reading, goal, error)
+               : compile_form(reading, service, error);
 }
 
 /* The rest of the goals is about ids and text alone. */
@@ -298,10 +302,15 @@ static bool take_shown(const lh_openai_service *service, const lh_openai_limits 
     return taken;
 }
 
-/* What a model writes without JSON is read by the schemas of its parameters. */
+/* What a model writes without JSON is read by the schemas of its parameters; what it writes in a
+ * fence is a call if it has the name of a tool. A fence is text where calls have a form, which it
+ * does not keep to. */
 static void keep_tools(lh_openai_request *request, const lh_served_model *model) {
-    if (request->tools.list && model->chat_template &&
-        lh_chat_template_tool_format(model->chat_template)->body == LH_TOOL_BODY_PARAMETERS)
+    const lh_tool_format *format =
+        model->chat_template ? lh_chat_template_tool_format(model->chat_template) : NULL;
+    if (request->tools.list && format &&
+        (format->body == LH_TOOL_BODY_PARAMETERS ||
+         (format->reads_fences && !request->format.is_given)))
         request->kept_tools = json_incref((json_t *)request->tools.list);
 }
 
@@ -341,7 +350,7 @@ bool lh_openai_reading_take(lh_openai_reading *reading, const lh_openai_service 
     *reading = (lh_openai_reading){0};
     if (goal == LH_READING_TRACE)
         return show_trace(reading, service, bytes, error);
-    json_t *body = parse_json(bytes, length, error);
+    json_t *body = parse_json(bytes, length, &reading->replaced_characters, error);
     if (!body)
         return false;
     return is_shown(goal)

@@ -9,8 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *finish_name(lh_finish_reason reason, bool has_called) {
-    return reason == LH_FINISH_LENGTH ? "length" : has_called ? "tool_calls" : "stop";
+static const char *finish_name(const lh_openai_frame *frame, lh_finish_reason reason,
+                               bool has_called) {
+    return reason == LH_FINISH_LENGTH ? "length"
+           : !has_called              ? "stop"
+           : frame->calls_functions   ? "function_call"
+                                      : "tool_calls";
 }
 
 static json_t *render_usage(const lh_openai_frame *frame, const lh_token_usage *usage) {
@@ -144,25 +148,32 @@ json_t *lh_openai_chunk_json(const lh_openai_frame *frame, const lh_generation_p
 json_t *lh_openai_end_json(const lh_openai_frame *frame, const lh_generation_piece *piece,
                            const lh_token_usage *usage) {
     json_t *choice = chunk_choice(frame, piece->choice, NULL, json_null(),
-                                  finish_name(piece->reason, piece->has_called));
+                                  finish_name(frame, piece->reason, piece->has_called));
     return render_chunk(frame, lh_json_set(choice, "stop_reason", render_stop(piece)), usage);
 }
 
-/* A chunk of chat with a piece of one call, which it takes. */
-static json_t *render_call(const lh_openai_frame *frame, uint32_t choice, json_t *call,
-                           const lh_token_usage *usage) {
+/* A chunk of chat with a piece of one call, which it takes: of what is called, and for those who
+ * know several calls the rest of it. */
+static json_t *render_call(const lh_openai_frame *frame, uint32_t choice, json_t *function,
+                           json_t *call, const lh_token_usage *usage) {
+    json_t *delta = frame->calls_functions ? json_pack("{s:o}", "function_call", function)
+                                           : json_pack("{s:[o]}", "tool_calls",
+                                                       lh_json_set(call, "function", function));
+    if (frame->calls_functions)
+        json_decref(call);
     return render_chunk(frame,
-                        json_pack("{s:I, s:{s:[o]}, s:n, s:n}", "index", (json_int_t)choice,
-                                  "delta", "tool_calls", call, "logprobs", "finish_reason"),
+                        json_pack("{s:I, s:o, s:n, s:n}", "index", (json_int_t)choice, "delta",
+                                  delta, "logprobs", "finish_reason"),
                         usage);
 }
 
 json_t *lh_openai_call_head_json(const lh_openai_frame *frame, uint32_t choice,
                                  const lh_tool_call_delta *call, const lh_token_usage *usage) {
     return render_call(frame, choice,
-                       json_pack("{s:I, s:s, s:s, s:{s:o, s:s}}", "index", (json_int_t)call->index,
-                                 "id", call->id, "type", "function", "function", "name",
-                                 lh_json_text(call->name, strlen(call->name)), "arguments", ""),
+                       json_pack("{s:o, s:s}", "name", lh_json_text(call->name, strlen(call->name)),
+                                 "arguments", ""),
+                       json_pack("{s:I, s:s, s:s}", "index", (json_int_t)call->index, "id",
+                                 call->id, "type", "function"),
                        usage);
 }
 
@@ -170,9 +181,8 @@ json_t *lh_openai_call_arguments_json(const lh_openai_frame *frame, uint32_t cho
                                       const char *arguments, size_t length,
                                       const lh_token_usage *usage) {
     return render_call(frame, choice,
-                       json_pack("{s:I, s:{s:o}}", "index", (json_int_t)call, "function",
-                                 "arguments", lh_json_text(arguments, length)),
-                       usage);
+                       json_pack("{s:o}", "arguments", lh_json_text(arguments, length)),
+                       json_pack("{s:I}", "index", (json_int_t)call), usage);
 }
 
 json_t *lh_openai_usage_json(const lh_openai_frame *frame, const lh_token_usage *usage) {
@@ -250,28 +260,35 @@ lh_status lh_openai_gather(const lh_openai_frame *frame, const lh_generation_pie
     return whole ? LH_OK : LH_ERR_NO_MEMORY;
 }
 
+static json_t *render_function(const lh_openai_gathered *gathered, const lh_tool_call_delta *call) {
+    const char *arguments =
+        gathered->arguments.bytes ? gathered->arguments.bytes + call->arguments_at : "";
+    return json_pack("{s:o, s:o}", "name", lh_json_text(call->name, strlen(call->name)),
+                     "arguments", lh_json_text(arguments, call->arguments_length));
+}
+
 static json_t *render_calls(const lh_openai_gathered *gathered) {
     json_t *list = json_array();
     for (size_t i = 0; i < gathered->call_count; i++) {
         const lh_tool_call_delta *call = &gathered->calls[i];
-        const char *arguments =
-            gathered->arguments.bytes ? gathered->arguments.bytes + call->arguments_at : "";
-        list = lh_json_append(
-            list, json_pack("{s:s, s:s, s:{s:o, s:o}}", "id", call->id, "type", "function",
-                            "function", "name", lh_json_text(call->name, strlen(call->name)),
-                            "arguments", lh_json_text(arguments, call->arguments_length)));
+        list = lh_json_append(list, json_pack("{s:s, s:s, s:o}", "id", call->id, "type", "function",
+                                              "function", render_function(gathered, call)));
     }
     return list;
 }
 
 /* Takes the text, for which a call may stand. */
-static json_t *render_message(const lh_openai_gathered *gathered, json_t *text) {
+static json_t *render_message(const lh_openai_frame *frame, const lh_openai_gathered *gathered,
+                              json_t *text) {
     if (gathered->call_count > 0 && gathered->text.length == 0) {
         json_decref(text);
         text = json_null();
     }
     json_t *message = json_pack("{s:s, s:o, s:n}", "role", "assistant", "content", text, "refusal");
-    if (gathered->call_count > 0)
+    if (gathered->call_count > 0 && frame->calls_functions)
+        message =
+            lh_json_set(message, "function_call", render_function(gathered, &gathered->calls[0]));
+    else if (gathered->call_count > 0)
         message = lh_json_set(message, "tool_calls", render_calls(gathered));
     if (gathered->thought.length > 0)
         message = lh_json_set(message, "reasoning_content",
@@ -283,11 +300,11 @@ static json_t *answer_choice(const lh_openai_frame *frame, uint32_t index,
                              const lh_openai_gathered *gathered) {
     json_t *text = lh_json_text(gathered->text.bytes, gathered->text.length), *choice;
     json_t *logprobs = gathered->logprobs ? json_incref(gathered->logprobs) : json_null();
-    const char *finish = finish_name(gathered->reason, gathered->call_count > 0);
+    const char *finish = finish_name(frame, gathered->reason, gathered->call_count > 0);
     if (frame->endpoint == LH_OPENAI_CHAT)
         choice = json_pack("{s:I, s:o, s:o, s:s}", "index", (json_int_t)index, "message",
-                           render_message(gathered, text), "logprobs", logprobs, "finish_reason",
-                           finish);
+                           render_message(frame, gathered, text), "logprobs", logprobs,
+                           "finish_reason", finish);
     else
         choice = json_pack("{s:I, s:o, s:o, s:s}", "index", (json_int_t)index, "text", text,
                            "logprobs", logprobs, "finish_reason", finish);

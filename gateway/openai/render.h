@@ -17,6 +17,7 @@ typedef struct lh_openai_frame {
     bool prompt_logprobs; /* vLLM's field was asked for, */
     uint32_t prompt_tops; /* with so many of the best */
     const lh_thinking_marks *thinking; /* NULL: thoughts are not told apart */
+    bool calls_functions;              /* a call is told in OpenAI's elder words: function_call */
     uint32_t top_logprobs;
     bool returns_ids;
     const json_t *prompt_ids; /* [prompts]: lists; NULL: not to be told */

@@ -2,6 +2,8 @@
  * the two has. */
 #include "gateway/openai/request.h"
 
+#include "gateway/openai/chat_tools.h"
+#include "gateway/openai/reasoning.h"
 #include "gateway/openai/text_parts.h"
 #include "gateway/openai/tool_form.h"
 
@@ -31,7 +33,7 @@ static void parse_content(const lh_body_reader *message, lh_chat_message *out, c
         out->content_length = json_string_length(content);
     } else if (json_is_array(content) && json_array_size(content) > 0) {
         lh_text_buffer text = {0};
-        lh_openai_text_parts_join(message, "content", "text", &text);
+        lh_openai_text_parts_join(message, "content", "text|input_text|output_text|refusal", &text);
         *joined = text.bytes;
         out->content = text.bytes ? text.bytes : "";
         out->content_length = text.length;
@@ -54,11 +56,9 @@ static void parse_thought(const lh_body_reader *message, lh_chat_message *out) {
 
 /* As the template knows it; "": refused. */
 static const char *parse_role(const lh_body_reader *message) {
-    static const char *const roles[][2] = {{"system", "system"},
-                                           {"developer", "system"},
-                                           {"user", "user"},
-                                           {"assistant", "assistant"},
-                                           {"tool", "tool"}};
+    static const char *const roles[][2] = {{"system", "system"}, {"developer", "system"},
+                                           {"user", "user"},     {"assistant", "assistant"},
+                                           {"tool", "tool"},     {"function", "tool"}};
     static const char words[] = "one of system, developer, user, assistant, tool";
     const char *role = json_string_value(lh_body_typed(message, "role", "string", words));
     for (size_t i = 0; role && i < sizeof roles / sizeof roles[0]; i++)
@@ -69,9 +69,11 @@ static const char *parse_role(const lh_body_reader *message) {
     return "";
 }
 
-static void parse_message(const lh_body_reader *message, lh_chat_message *out, char **joined) {
+/* made: as the request's; NULL: nothing is kept. */
+static void parse_message(const lh_body_reader *message, json_t *made, lh_chat_message *out,
+                          char **joined) {
     out->role = parse_role(message);
-    lh_openai_tools_parse_message(message, out);
+    lh_openai_chat_calls_read(message, made, out);
     parse_content(message, out, joined);
     parse_thought(message, out);
 }
@@ -81,7 +83,7 @@ static void parse_element(const lh_body_reader *body, size_t index, const json_t
     char path[LH_BODY_PATH_BYTES];
     lh_body_reader message;
     if (lh_body_element(body, "messages", index, value, path, &message))
-        parse_message(&message, &request->messages[index], &request->joined[index]);
+        parse_message(&message, request->made, &request->messages[index], &request->joined[index]);
 }
 
 static void draw_message(const lh_body_reader *body) {
@@ -89,7 +91,7 @@ static void draw_message(const lh_body_reader *body) {
     lh_chat_message nothing = {0};
     char *joined = NULL;
     if (message.sketch)
-        parse_message(&message, &nothing, &joined);
+        parse_message(&message, NULL, &nothing, &joined);
 }
 
 static void parse_messages(const lh_body_reader *body, lh_openai_request *request) {
@@ -137,24 +139,22 @@ static void parse_template_options(const lh_body_reader *body, lh_openai_request
                        "and 'add_generation_prompt' exclude each other.");
 }
 
-/* Who asks for no reasoning gets the template's way of having none, unless its own arguments say
- * otherwise. */
-static void parse_reasoning(const lh_body_reader *body, bool keeps_thoughts,
-                            lh_openai_request *request) {
+static void parse_reasoning_format(const lh_body_reader *body, bool keeps_thoughts,
+                                   lh_openai_request *request) {
     const char *format = lh_body_choice(body, "reasoning_format", "auto|none");
     request->keeps_thoughts = format ? strcmp(format, "none") == 0 : keeps_thoughts;
-    request->reasoning_effort =
-        lh_body_choice(body, "reasoning_effort", "none|minimal|low|medium|high|xhigh|max")
-            ? lh_body_field(body, "reasoning_effort")
-            : NULL;
 }
 
 static void parse_chat(const lh_body_reader *body, const lh_openai_limits *limits,
                        lh_openai_request *request) {
+    request->made = json_array();
+    if (!request->made)
+        lh_openai_refuse_status(body->error, LH_ERR_NO_MEMORY);
     parse_template_options(body, request);
-    parse_reasoning(body, limits->keeps_thoughts, request);
+    parse_reasoning_format(body, limits->keeps_thoughts, request);
+    lh_openai_reasoning_read(body, request);
     check_modalities(body);
-    lh_openai_tools_parse(body, &request->tools);
+    lh_openai_chat_tools_read(body, request);
     lh_body_choice(body, "verbosity", "low|medium|high");
     parse_messages(body, request);
 }
@@ -236,6 +236,9 @@ static void parse_completion(const lh_body_reader *body, const lh_openai_limits 
     if (best_of > parameters->choices)
         lh_body_refuse(body, "best_of", "unsupported_value",
                        "larger than 'n' is not supported by this server.");
+    const char *suffix = lh_body_text(body, "suffix", SIZE_MAX);
+    request->suffix = suffix && *suffix ? suffix : NULL;
+    request->parses_special = lh_body_bool_or(body, "parse_special", true);
     request->echo = lh_body_bool(body, "echo");
     if (request->echo && parameters->sequence.sampling.want_logprob)
         score_echo(&request->parameters.sequence);
@@ -245,7 +248,7 @@ static void parse_completion(const lh_body_reader *body, const lh_openai_limits 
 bool lh_openai_request_parse(json_t *body, lh_openai_endpoint endpoint,
                              const lh_openai_limits *limits, lh_openai_request *request,
                              lh_openai_error *error) {
-    const lh_body_reader reader = {body, "", error, limits->sketch};
+    const lh_body_reader reader = {body, "", error, limits->sketch, &request->left_out};
     *request = (lh_openai_request){.endpoint = endpoint, .body = body};
     *error = (lh_openai_error){0};
     lh_openai_parameters_parse(&reader, endpoint, limits, &request->parameters);
@@ -293,6 +296,7 @@ void lh_openai_request_reset(lh_openai_request *request) {
     lh_openai_parameters_reset(&request->parameters);
     lh_openai_output_format_reset(&request->format);
     json_decref(request->kept_tools);
+    json_decref(request->tool_kinds);
     json_decref(request->told);
     json_decref(request->body);
     *request = (lh_openai_request){0};

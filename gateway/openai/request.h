@@ -24,9 +24,12 @@ typedef struct lh_openai_request {
     char **joined; /* [message_count]: content put together from parts, or NULL; NULL: none */
     json_t *made;  /* a list: what the dialect made of the body, and the rest points into */
     json_t *told;  /* what the answer repeats of its request; NULL: nothing */
+    lh_left_out left_out;
     size_t message_count;
     lh_openai_tools tools;            /* without its text, what may be called */
     json_t *kept_tools;               /* the same, also without its text; NULL: nobody needs it */
+    json_t *tool_kinds;               /* what tools.kinds points to, also without it */
+    bool calls_functions;             /* a call is told in OpenAI's elder words */
     const json_t *template_arguments; /* chat_template_kwargs: an object, or NULL */
     bool has_answer_head;             /* add_generation_prompt */
     bool continues_last_message;      /* continue_final_message */
@@ -36,6 +39,8 @@ typedef struct lh_openai_request {
     lh_openai_prompt *prompts; /* [prompt_count] */
     size_t prompt_count;
     bool echo;
+    bool parses_special; /* control tokens in the texts of prompts are these, and no text */
+    const char *suffix;  /* of the body: what follows the answer; NULL: nothing */
     /* Embeddings, which have prompts, too. */
     bool wants_base64;
     bool appends_eos; /* to texts */

@@ -25,6 +25,8 @@ static const struct {
     {"/chat/completions", VERSIONED, LH_OPENAI_POST_CHAT, "/v1/chat/completions", WRITES},
     {"/completions", VERSIONED, LH_OPENAI_POST_COMPLETION, "/v1/completions", WRITES},
     {"/responses", VERSIONED, LH_OPENAI_POST_RESPONSE, "/v1/responses", WRITES},
+    {"/responses/input_tokens", VERSIONED, LH_OPENAI_POST_RESPONSE_COUNT,
+     "/v1/responses/input_tokens", WRITES},
     {"/messages", VERSIONED, LH_OPENAI_POST_MESSAGE, "/v1/messages", WRITES},
     {"/messages/count_tokens", VERSIONED, LH_OPENAI_POST_COUNT, "/v1/messages/count_tokens",
      WRITES},

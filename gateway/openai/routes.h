@@ -15,8 +15,9 @@ typedef enum lh_openai_action {
     LH_OPENAI_POST_RESPONSE,
     LH_OPENAI_POST_MESSAGE, /* in Anthropic's dialect */
     LH_OPENAI_POST_EMBEDDINGS,
-    LH_OPENAI_POST_COUNT,    /* /v1/messages/count_tokens */
-    LH_OPENAI_POST_TEMPLATE, /* /apply-template */
+    LH_OPENAI_POST_COUNT,          /* /v1/messages/count_tokens */
+    LH_OPENAI_POST_RESPONSE_COUNT, /* /v1/responses/input_tokens */
+    LH_OPENAI_POST_TEMPLATE,       /* /apply-template */
     LH_OPENAI_POST_TOKENIZE,
     LH_OPENAI_POST_DETOKENIZE,
     LH_OPENAI_GET_TOKENIZER, /* /tokenizer_info */

@@ -43,8 +43,14 @@ static json_t *schema_of(const json_t *function, bool is_bound) {
                : json_pack("{s:s, s:b}", "type", "object", "additionalProperties", 0);
 }
 
-static json_t *call_form(const json_t *function, bool is_bound, const lh_tool_format *format,
-                         const lh_tokenizer *tokenizer) {
+/* Of a tool of the client's own; NULL: it has none. */
+static json_t *grammar_of(const lh_openai_tools *tools, const json_t *function) {
+    const char *name = json_string_value(json_object_get(function, "name"));
+    return json_object_get(json_object_get(tools->kinds, name), "grammar");
+}
+
+static json_t *call_form(const json_t *function, json_t *grammar, bool is_bound,
+                         const lh_tool_format *format, const lh_tokenizer *tokenizer) {
     const char *name = json_string_value(json_object_get(function, "name"));
     char middle[64] = "";
     const lh_tool_writing *writing = &format->writing;
@@ -55,7 +61,8 @@ static json_t *call_form(const json_t *function, bool is_bound, const lh_tool_fo
                              : parts_of_three(tokenizer, "{\"name\": \"", name, middle);
     json_t *form = lh_json_set(json_object(), "name", json_string(name));
     form = lh_json_set(form, "begin", begin);
-    form = lh_json_set(form, "schema", schema_of(function, is_bound));
+    form = grammar ? lh_json_set(form, "grammar", json_incref(grammar))
+                   : lh_json_set(form, "schema", schema_of(function, is_bound));
     if (format->body == LH_TOOL_BODY_PARAMETERS)
         form = lh_json_set(form, "parameters",
                            json_pack("{s:s, s:s, s:s, s:s}", "open", format->parameter_open,
@@ -78,9 +85,9 @@ static json_t *call_forms(const lh_openai_tools *tools, const lh_tool_format *fo
     for (size_t i = 0; i < json_array_size(tools->list); i++) {
         const json_t *function = json_object_get(json_array_get(tools->list, i), "function");
         if (is_callable(tools, function))
-            calls =
-                lh_json_append(calls, call_form(function, is_forced(tools) || is_strict(function),
-                                                format, tokenizer));
+            calls = lh_json_append(calls, call_form(function, grammar_of(tools, function),
+                                                    is_forced(tools) || is_strict(function), format,
+                                                    tokenizer));
     }
     return calls;
 }
@@ -98,8 +105,10 @@ static json_t *mark_of(const lh_tool_format *format, const lh_tokenizer *tokeniz
 
 bool lh_openai_tools_have_form(const lh_openai_tools *tools) {
     bool have = is_forced(tools);
-    for (size_t i = 0; i < json_array_size(tools->list); i++)
-        have |= is_strict(json_object_get(json_array_get(tools->list, i), "function"));
+    for (size_t i = 0; i < json_array_size(tools->list); i++) {
+        const json_t *function = json_object_get(json_array_get(tools->list, i), "function");
+        have |= is_strict(function) || grammar_of(tools, function);
+    }
     return have;
 }
 

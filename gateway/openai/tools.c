@@ -2,6 +2,7 @@
 #include "gateway/openai/tools.h"
 
 #include "common/json/json_text.h"
+#include "gateway/openai/output_format.h"
 #include "gateway/text/tools/tool_call_parser.h"
 
 #include <stdio.h>
@@ -22,6 +23,10 @@ const char *lh_openai_tool_name(const lh_body_reader *function) {
 }
 
 /* ---- Which tools there are ---- */
+
+static const char *list_of(const lh_openai_tool_words *words) {
+    return words->list ? words->list : "tools";
+}
 
 /* The function that a tool is, or has; `path` becomes its. NULL: refused. */
 static const json_t *function_of(const lh_body_reader *body, const lh_openai_tool_words *words,
@@ -46,15 +51,15 @@ static const json_t *function_of(const lh_body_reader *body, const lh_openai_too
 static void check_tool(const lh_body_reader *body, const lh_openai_tool_words *words, size_t index,
                        const json_t *value) {
     char path[48];
-    snprintf(path, sizeof path, "tools[%zu]", index);
-    const lh_body_reader function = {function_of(body, words, value, path), path, body->error,
-                                     NULL};
+    snprintf(path, sizeof path, "%s[%zu]", list_of(words), index);
+    const lh_body_reader function = {function_of(body, words, value, path), path, body->error, NULL,
+                                     body->left_out};
     if (body->error->status)
         return;
     lh_openai_tool_name(&function);
     lh_body_text(&function, "description", SIZE_MAX);
     lh_body_object(&function, words->parameters);
-    lh_body_bool(&function, "strict");
+    lh_openai_output_format_check_strict(&function, words->parameters);
 }
 
 static bool has_tool(const json_t *list, const char *name) {
@@ -69,7 +74,7 @@ static bool has_tool(const json_t *list, const char *name) {
 static void check_list(const lh_body_reader *body, const lh_openai_tool_words *words,
                        const json_t *list) {
     if (json_array_size(list) > TOOLS_MAX)
-        lh_body_refuse(body, "tools", "array_above_max_length", "may hold at most %d tools.",
+        lh_body_refuse(body, list_of(words), "array_above_max_length", "may hold at most %d tools.",
                        TOOLS_MAX);
     for (size_t i = 0; i < json_array_size(list) && !body->error->status; i++)
         check_tool(body, words, i, json_array_get(list, i));
@@ -91,7 +96,7 @@ static json_t *as_chat_has_it(const json_t *tool, const lh_openai_tool_words *wo
 
 const json_t *lh_openai_tools_read(const lh_body_reader *body, const lh_openai_tool_words *words,
                                    json_t *made) {
-    const json_t *list = lh_body_typed(body, "tools", "array", "a list");
+    const json_t *list = lh_body_typed(body, list_of(words), "array", "a list");
     check_list(body, words, list);
     if (body->error->status || !list || words->inside)
         return body->error->status ? NULL : list;
@@ -120,42 +125,18 @@ void lh_openai_tools_choose(const lh_body_reader *body, const json_t *list,
     tools->list = tools->choice == LH_TOOL_CHOICE_NONE ? NULL : list;
 }
 
-void lh_openai_tools_choose_word(const lh_body_reader *body, const json_t *list,
-                                 lh_openai_tools *tools) {
-    const char *word = lh_body_choice(body, "tool_choice", "none|auto|required");
-    lh_openai_tools_choose(body, list,
-                           word && strcmp(word, "none") == 0       ? LH_TOOL_CHOICE_NONE
-                           : word && strcmp(word, "required") == 0 ? LH_TOOL_CHOICE_REQUIRED
-                                                                   : LH_TOOL_CHOICE_AUTO,
-                           NULL, tools);
-}
-
-static const char choice_words[] = "none, auto, required, or an object of type \"function\"";
-
-static void read_named(const lh_body_reader *body, const json_t *choice, const json_t *list,
-                       lh_openai_tools *tools) {
-    const char *type = json_string_value(json_object_get(choice, "type"));
-    if (!type || strcmp(type, "function") != 0) {
-        lh_body_refuse(body, "tool_choice", type ? "unsupported_value" : "invalid_type",
-                       "must be %s.", choice_words);
-        return;
+bool lh_openai_tool_flat_name(const char *space, const char *name,
+                              char flat[LH_OPENAI_TOOL_NAME_BYTES]) {
+    size_t length = space ? strlen(space) : 0;
+    const char *between = length == 0 || space[length - 1] == '_' ? "" : "__";
+    if (length > 0 && length + strlen(between) + strlen(name) < (size_t)LH_OPENAI_TOOL_NAME_BYTES) {
+        strcat(strcat(strcpy(flat, space), between), name);
+        return true;
     }
-    const lh_body_reader function = {json_object_get(choice, "function"), "tool_choice.function.",
-                                     body->error, NULL};
-    lh_openai_tools_choose(body, list, LH_TOOL_CHOICE_NAMED, lh_openai_tool_name(&function), tools);
-}
-
-void lh_openai_tools_parse(const lh_body_reader *body, lh_openai_tools *tools) {
-    static const lh_openai_tool_words words = {
-        .inside = "function", .parameters = "parameters", .type = "function"};
-    const json_t *list = lh_openai_tools_read(body, &words, NULL);
-    const json_t *choice = lh_body_typed(body, "tool_choice", "string|object", choice_words);
-    if (json_is_object(choice))
-        read_named(body, choice, list, tools);
-    else
-        lh_openai_tools_choose_word(body, list, tools);
-    lh_openai_tools_read_parallel(body, tools);
-    lh_body_choice(body, "function_call", "none|auto");
+    if (strlen(name) >= LH_OPENAI_TOOL_NAME_BYTES)
+        return false;
+    strcpy(flat, name);
+    return true;
 }
 
 void lh_openai_tools_read_parallel(const lh_body_reader *body, lh_openai_tools *tools) {
@@ -175,7 +156,8 @@ static void check_call(const lh_body_reader *message, size_t index, const json_t
     if (!lh_body_object(&call, "function"))
         lh_body_refuse(&call, "function", "missing_required_parameter", "is missing.");
     snprintf(inner, sizeof inner, "%sfunction.", path);
-    const lh_body_reader function = {lh_body_field(&call, "function"), inner, message->error, NULL};
+    const lh_body_reader function = {lh_body_field(&call, "function"), inner, message->error, NULL,
+                                     message->left_out};
     lh_openai_tool_name(&function);
     if (!lh_body_text(&function, "arguments", SIZE_MAX))
         lh_body_refuse(&function, "arguments", "missing_required_parameter",

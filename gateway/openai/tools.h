@@ -1,5 +1,5 @@
-/* What a chat request says of tools: the list, which of them may be called, and the calls and
- * results in its messages. Thread: any. */
+/* What a request says of tools: the list, which of them may be called, and the calls and results in
+ * a chat's messages. Thread: any. */
 #pragma once
 
 #include "gateway/openai/body_reader.h"
@@ -17,12 +17,24 @@ typedef struct lh_openai_tools {
     lh_openai_tool_choice choice;
     const char *name;  /* of LH_TOOL_CHOICE_NAMED */
     bool has_one_call; /* at most */
+    /* The request's, of those that the client knows by more than their names in the list: {NAME:
+     * {"type": "custom" or "function", "name", "namespace", "grammar"}}. NULL: none. What is custom
+     * has one text, "input", which is of the grammar where one is there ({"syntax",
+     * "definition"}). */
+    const json_t *kinds;
 } lh_openai_tools;
+
+#define LH_OPENAI_TOOL_NAME_BYTES 65
+/* The name in the list of a tool that is in a namespace, or in none (NULL). False: it has no room.
+ */
+bool lh_openai_tool_flat_name(const char *space, const char *name,
+                              char flat[LH_OPENAI_TOOL_NAME_BYTES]);
 
 #define LH_OPENAI_CALL_ID_CHARACTERS_MAX 256u
 
 /* How a dialect says what a tool is. */
 typedef struct lh_openai_tool_words {
+    const char *list;       /* the request's member; NULL: "tools" */
     const char *inside;     /* the tool's member that is the function; NULL: the tool is */
     const char *parameters; /* the function's schema */
     const char *type;       /* the only one that this server knows */
@@ -36,9 +48,6 @@ const json_t *lh_openai_tools_read(const lh_body_reader *body, const lh_openai_t
 /* Which of them may be called, as `tool_choice` has said; name: of LH_TOOL_CHOICE_NAMED. */
 void lh_openai_tools_choose(const lh_body_reader *body, const json_t *list,
                             lh_openai_tool_choice choice, const char *name, lh_openai_tools *tools);
-/* The same by OpenAI's words none, auto and required. */
-void lh_openai_tools_choose_word(const lh_body_reader *body, const json_t *list,
-                                 lh_openai_tools *tools);
 /* parallel_tool_calls, once the choice is known: who names a function and says nothing else wants
  * one call of it, as clients that read a single result do. */
 void lh_openai_tools_read_parallel(const lh_body_reader *body, lh_openai_tools *tools);
@@ -46,8 +55,5 @@ void lh_openai_tools_read_parallel(const lh_body_reader *body, lh_openai_tools *
  */
 const char *lh_openai_tool_name(const lh_body_reader *function);
 
-/* All that chat says of tools: tools, tool_choice, parallel_tool_calls, and their elder names
- * functions and function_call, which are refused. */
-void lh_openai_tools_parse(const lh_body_reader *body, lh_openai_tools *tools);
 /* Reads tool_calls, tool_call_id and name of a message, whose role is known. */
 void lh_openai_tools_parse_message(const lh_body_reader *message, lh_chat_message *out);

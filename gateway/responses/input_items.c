@@ -1,10 +1,15 @@
 /* One small reader for each type of item. */
 #include "gateway/responses/input_items.h"
 
+#include "gateway/openai/text_parts.h"
+#include "gateway/responses/response_tools.h"
+
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#define TEXTS "input_text|output_text|text"
+#define TEXTS "input_text|output_text|text|refusal|summary_text|reasoning_text"
+#define ANY   TEXTS "|" LH_OPENAI_MEDIA_PARTS
 
 /* Messages may lack a type: they have a role. */
 static void read_message(const lh_body_reader *item, lh_openai_conversation *conversation) {
@@ -14,7 +19,8 @@ static void read_message(const lh_body_reader *item, lh_openai_conversation *con
     if (!lh_body_field(item, "content"))
         lh_body_refuse(item, "content", "missing_required_parameter", "is missing.");
     size_t length;
-    const char *text = lh_openai_conversation_text(conversation, item, "content", TEXTS, &length);
+    const char *text = lh_openai_conversation_text(
+        conversation, item, "content", conversation->was_answered ? ANY : TEXTS, &length);
     if (!role || !text)
         return;
     if (strcmp(role, "assistant") == 0)
@@ -31,8 +37,18 @@ static const char *read_call_id(const lh_body_reader *item) {
     return id;
 }
 
+/* The name under which the model knows a tool; NULL: refused. */
+static const char *read_name(const lh_body_reader *item, lh_openai_conversation *conversation) {
+    char flat[LH_OPENAI_TOOL_NAME_BYTES];
+    const char *name = lh_openai_tool_name(item);
+    const char *space = lh_body_text(item, "namespace", SIZE_MAX);
+    if (!name || !space || !lh_openai_tool_flat_name(space, name, flat))
+        return name;
+    return lh_openai_conversation_keep(conversation, flat, strlen(flat));
+}
+
 static void read_call(const lh_body_reader *item, lh_openai_conversation *conversation) {
-    const char *id = read_call_id(item), *name = lh_openai_tool_name(item);
+    const char *id = read_call_id(item), *name = read_name(item, conversation);
     const char *arguments = lh_body_text(item, "arguments", SIZE_MAX);
     if (!arguments)
         lh_body_refuse(item, "arguments", "missing_required_parameter",
@@ -41,28 +57,79 @@ static void read_call(const lh_body_reader *item, lh_openai_conversation *conver
         lh_openai_conversation_call(conversation, id, name, arguments);
 }
 
+/* Takes the text of arguments, NULL: no memory. */
+static void call(const lh_body_reader *item, lh_openai_conversation *conversation, const char *name,
+                 json_t *arguments) {
+    const char *id = read_call_id(item), *kept = NULL;
+    if (arguments)
+        kept = lh_openai_conversation_keep(conversation, json_string_value(arguments),
+                                           json_string_length(arguments));
+    else if (!item->error->status)
+        lh_openai_refuse_status(item->error, LH_ERR_NO_MEMORY);
+    if (id && name && kept)
+        lh_openai_conversation_call(conversation, id, name, kept);
+    json_decref(arguments);
+}
+
+static void read_custom_call(const lh_body_reader *item, lh_openai_conversation *conversation) {
+    const char *input = lh_body_text(item, "input", SIZE_MAX);
+    call(item, conversation, read_name(item, conversation),
+         lh_response_custom_arguments(input ? input : "", input ? strlen(input) : 0));
+}
+
+/* A command for the client's own machine, as another server's model has called it. */
+static void read_shell_call(const lh_body_reader *item, lh_openai_conversation *conversation) {
+    json_t *action = lh_body_object(item, "action");
+    char *text = action ? json_dumps(action, 0) : NULL;
+    if (!lh_body_field(item, "call_id"))
+        lh_body_leave_out(item, "call_id", NULL);
+    else
+        call(item, conversation, "local_shell", json_string(action ? text : "{}"));
+    free(text);
+}
+
 static void read_call_output(const lh_body_reader *item, lh_openai_conversation *conversation) {
     size_t length;
     const char *id = read_call_id(item);
-    const char *text = lh_openai_conversation_text(conversation, item, "output", TEXTS, &length);
+    const char *text = lh_openai_conversation_text(conversation, item, "output", ANY, &length);
     if (!text)
         lh_body_refuse(item, "output", "missing_required_parameter", "is missing.");
     else if (id)
         lh_openai_conversation_result(conversation, id, text, length);
 }
 
-/* What this server told of a thought is its content; summaries are other servers'. */
+/* What this server told of a thought is its content; summaries are other servers', and what they
+ * have encrypted nobody here can read. */
 static void read_reasoning(const lh_body_reader *item, lh_openai_conversation *conversation) {
     size_t length;
     if (lh_body_field(item, "encrypted_content"))
-        lh_body_refuse(item, "encrypted_content", "unsupported_value",
-                       "is not supported: this server tells its reasoning in 'content', and cannot "
-                       "read what another one has encrypted.");
+        lh_body_leave_out(item, "encrypted_content", NULL);
     const char *key = lh_body_field(item, "content") ? "content" : "summary";
     const char *text = lh_openai_conversation_text(conversation, item, key,
-                                                   "reasoning_text|summary_text", &length);
+                                                   "reasoning_text|summary_text|text", &length);
     if (text && length > 0)
         lh_openai_conversation_think(conversation, text, length);
+}
+
+/* From another agent of the client's, to this one. */
+static void read_agent_message(const lh_body_reader *item, lh_openai_conversation *conversation) {
+    size_t length;
+    const char *text = lh_openai_conversation_text(conversation, item, "content", ANY, &length);
+    if (text && length > 0)
+        lh_openai_conversation_say(conversation, "user", text, length);
+}
+
+/* What is not stored here cannot be found; but a thought is nobody's loss. */
+static void read_reference(const lh_body_reader *item, lh_openai_conversation *conversation) {
+    (void)conversation;
+    const char *id = lh_body_text(item, "id", SIZE_MAX);
+    if (id && strncmp(id, "rs_", 3) == 0)
+        lh_body_leave_out(item, "id", "item_reference to a thought");
+    else
+        lh_body_refuse(item, "type", "unsupported_value",
+                       "is \"item_reference\": this server stores nothing that it could refer to. "
+                       "Send the item itself (a client's option is called 'store', which is to be "
+                       "false).");
 }
 
 static const struct {
@@ -71,11 +138,20 @@ static const struct {
 } types[] = {{"message", read_message},
              {"function_call", read_call},
              {"function_call_output", read_call_output},
-             {"reasoning", read_reasoning}};
+             {"custom_tool_call", read_custom_call},
+             {"custom_tool_call_output", read_call_output},
+             {"local_shell_call", read_shell_call},
+             {"local_shell_call_output", read_call_output},
+             {"shell_call", read_shell_call},
+             {"reasoning", read_reasoning},
+             {"agent_message", read_agent_message},
+             {"item_reference", read_reference}};
 
+/* Items of other types are of tools that OpenAI runs itself, or of the client's own bookkeeping: a
+ * conversation that has them goes on without. */
 static void read_item(const lh_body_reader *body, size_t index, const json_t *value,
                       lh_openai_conversation *conversation) {
-    char path[LH_BODY_PATH_BYTES];
+    char path[LH_BODY_PATH_BYTES], name[32];
     lh_body_reader item;
     if (!lh_body_element(body, "input", index, value, path, &item))
         return;
@@ -85,12 +161,24 @@ static void read_item(const lh_body_reader *body, size_t index, const json_t *va
             types[i].read(&item, conversation);
             return;
         }
-    lh_body_refuse(&item, "type", "unsupported_value",
-                   strcmp(type, "item_reference") == 0
-                       ? "is \"%.40s\": this server stores nothing that it could refer to."
-                       : "is \"%.40s\"; this server takes message, function_call, "
-                         "function_call_output and reasoning.",
-                   type);
+    snprintf(name, sizeof name, "input[%zu]", index);
+    if (!item.error->status && strcmp(type, "additional_tools") != 0)
+        lh_body_leave_out(body, name, type);
+}
+
+static bool is_answer(const json_t *item) {
+    const char *type = json_string_value(json_object_get(item, "type")),
+               *role = json_string_value(json_object_get(item, "role"));
+    return (role && strcmp(role, "assistant") == 0) ||
+           (type && lh_body_is_one_of(type, "function_call|custom_tool_call|reasoning"));
+}
+
+/* How many items there are up to the last one that is an answer's: they are said already. */
+static size_t count_answered(const json_t *input) {
+    size_t count = json_array_size(input);
+    while (count > 0 && !is_answer(json_array_get(input, count - 1)))
+        count--;
+    return count;
 }
 
 void lh_responses_input_read(const lh_body_reader *body, lh_openai_conversation *conversation) {
@@ -105,8 +193,11 @@ void lh_responses_input_read(const lh_body_reader *body, lh_openai_conversation 
         lh_body_refuse(body, "input", "missing_required_parameter", "is missing.");
     else if (json_array_size(input) == 0)
         lh_body_refuse(body, "input", "invalid_type", "must be %s.", words);
-    for (size_t i = 0; i < json_array_size(input) && !body->error->status; i++)
+    size_t answered = count_answered(input);
+    for (size_t i = 0; i < json_array_size(input) && !body->error->status; i++) {
+        conversation->was_answered = i < answered;
         read_item(body, i, json_array_get(input, i), conversation);
+    }
     if (!body->error->status && conversation->request->message_count == 0)
         lh_body_refuse(body, "input", "invalid_value", "holds nothing that is said.");
 }

@@ -2,17 +2,44 @@
 #include "gateway/responses/response_json.h"
 
 #include "common/json/json_text.h"
+#include "gateway/responses/response_tools.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
-void lh_response_item_id(const lh_openai_frame *frame, const lh_answer_part *part, size_t index,
-                         char id[LH_RANDOM_ID_BYTES]) {
+const json_t *lh_response_kind(const json_t *kinds, const lh_answer_part *part) {
+    return part->kind == LH_ANSWER_CALL ? json_object_get(kinds, part->name) : NULL;
+}
+
+bool lh_response_is_custom(const json_t *kind) {
+    const char *type = json_string_value(json_object_get(kind, "type"));
+    return type && strcmp(type, "custom") == 0;
+}
+
+void lh_response_item_id(const lh_openai_frame *frame, const lh_answer_part *part,
+                         const json_t *kind, size_t index, char id[LH_RANDOM_ID_BYTES]) {
     static const char *const prefixes[] = {
         [LH_ANSWER_THOUGHT] = "rs", [LH_ANSWER_TEXT] = "msg", [LH_ANSWER_CALL] = "fc"};
     const char *own = strchr(frame->id, '_');
-    snprintf(id, LH_RANDOM_ID_BYTES, "%s%.36s_%zu", prefixes[part->kind], own ? own : "_", index);
+    snprintf(id, LH_RANDOM_ID_BYTES, "%s%.36s_%zu",
+             lh_response_is_custom(kind) ? "ctc" : prefixes[part->kind], own ? own : "_", index);
+}
+
+/* In the client's words for its tool. */
+static json_t *call_item(const lh_answer_part *part, const json_t *kind, const char *id,
+                         const char *status, bool is_whole) {
+    bool is_custom = lh_response_is_custom(kind);
+    size_t length = is_whole ? part->text.length : 0;
+    json_t *name = json_object_get(kind, "name"), *space = json_object_get(kind, "namespace");
+    json_t *item = json_pack(
+        "{s:s, s:s, s:s, s:s, s:o}", "id", id, "type",
+        is_custom ? "custom_tool_call" : "function_call", "status", status, "call_id", part->id,
+        "name", name ? json_incref(name) : lh_json_text(part->name, strlen(part->name)));
+    item = is_custom
+               ? lh_json_set(item, "input", lh_response_custom_input(part->text.bytes, length))
+               : lh_json_set(item, "arguments", lh_json_text(part->text.bytes, length));
+    return space ? lh_json_set(item, "namespace", json_incref(space)) : item;
 }
 
 json_t *lh_response_content(const lh_answer_part *part, bool with_text, const json_t *logprobs) {
@@ -24,16 +51,14 @@ json_t *lh_response_content(const lh_answer_part *part, bool with_text, const js
                      logprobs && with_text ? json_incref((json_t *)logprobs) : json_array());
 }
 
-json_t *lh_response_item(const lh_openai_frame *frame, const lh_answer_part *part, size_t index,
-                         const char *status, const json_t *logprobs) {
+json_t *lh_response_item(const lh_openai_frame *frame, const lh_answer_part *part,
+                         const json_t *kind, size_t index, const char *status,
+                         const json_t *logprobs) {
     char id[LH_RANDOM_ID_BYTES];
     bool is_whole = strcmp(status, "in_progress") != 0;
-    lh_response_item_id(frame, part, index, id);
+    lh_response_item_id(frame, part, kind, index, id);
     if (part->kind == LH_ANSWER_CALL)
-        return json_pack("{s:s, s:s, s:s, s:s, s:o, s:o}", "id", id, "type", "function_call",
-                         "status", status, "call_id", part->id, "name",
-                         lh_json_text(part->name, strlen(part->name)), "arguments",
-                         lh_json_text(part->text.bytes, is_whole ? part->text.length : 0));
+        return call_item(part, kind, id, status, is_whole);
     json_t *content = json_array();
     if (is_whole)
         content = lh_json_append(content, lh_response_content(part, true, logprobs));

@@ -6,6 +6,7 @@
 #include "common/json/json_text.h"
 #include "gateway/openai/logprobs.h"
 #include "gateway/responses/response_json.h"
+#include "gateway/responses/response_tools.h"
 #include "gateway/responses/responses_request.h"
 
 #include <stdlib.h>
@@ -14,6 +15,7 @@ typedef struct writer {
     const lh_openai_frame *frame;
     lh_server_events *events; /* NULL: it goes out whole */
     json_t *told;
+    json_t *kinds; /* of tools, as lh_openai_tools has them; NULL: none */
     lh_answer_parts parts;
     json_t *logprobs; /* [parts.count]: a list for each */
     json_int_t next_event;
@@ -43,12 +45,16 @@ static const json_t *logprobs_of(const writer *w, size_t index) {
     return json_array_get(w->logprobs, index);
 }
 
+static const json_t *kind_of(const writer *w, size_t index) {
+    return lh_response_kind(w->kinds, &w->parts.parts[index]);
+}
+
 /* The items as they are. NULL: no memory. */
 static json_t *output_json(const writer *w) {
     json_t *output = json_array();
     for (size_t i = 0; i < w->parts.count; i++)
         output = lh_json_append(
-            output, lh_response_item(w->frame, &w->parts.parts[i], i,
+            output, lh_response_item(w->frame, &w->parts.parts[i], kind_of(w, i), i,
                                      i + 1 == w->parts.count ? end_status(w) : "completed",
                                      logprobs_of(w, i)));
     return output;
@@ -75,8 +81,8 @@ static lh_status open_response(writer *w) {
 static lh_status put_item(writer *w, const char *type, size_t index, const char *status) {
     return put_event(w, type,
                      json_pack("{s:I, s:o}", "output_index", (json_int_t)index, "item",
-                               lh_response_item(w->frame, &w->parts.parts[index], index, status,
-                                                logprobs_of(w, index))));
+                               lh_response_item(w->frame, &w->parts.parts[index], kind_of(w, index),
+                                                index, status, logprobs_of(w, index))));
 }
 
 /* An event about an item's content, of which there is one. */
@@ -84,7 +90,7 @@ static lh_status put_content(writer *w, const char *type, size_t index, const ch
                              json_t *value, json_t *logprobs) {
     const lh_answer_part *part = &w->parts.parts[index];
     char id[LH_RANDOM_ID_BYTES];
-    lh_response_item_id(w->frame, part, index, id);
+    lh_response_item_id(w->frame, part, kind_of(w, index), index, id);
     json_t *members =
         json_pack("{s:s, s:I, s:o}", "item_id", id, "output_index", (json_int_t)index, key, value);
     if (part->kind != LH_ANSWER_CALL)
@@ -136,6 +142,8 @@ static lh_status on_grow(void *context, size_t index, const char *bytes, size_t 
     writer *w = context;
     lh_answer_part_kind kind = w->parts.parts[index].kind;
     json_t *logprobs = NULL;
+    if (lh_response_is_custom(kind_of(w, index)))
+        return LH_OK; /* what it stands for is known once it is whole */
     if (kind == LH_ANSWER_TEXT && !(logprobs = take_logprobs(w, index, piece)))
         return LH_ERR_NO_MEMORY;
     if (w->events)
@@ -145,11 +153,26 @@ static lh_status on_grow(void *context, size_t index, const char *bytes, size_t 
     return LH_OK;
 }
 
+/* The text of a custom tool in one piece. */
+static lh_status end_custom(writer *w, size_t index) {
+    const lh_answer_part *part = &w->parts.parts[index];
+    json_t *input = lh_response_custom_input(part->text.bytes, part->text.length);
+    lh_status status = put_content(w, "response.custom_tool_call_input.delta", index, "delta",
+                                   json_incref(input), NULL);
+    if (!status)
+        status = put_content(w, "response.custom_tool_call_input.done", index, "input",
+                             json_incref(input), NULL);
+    json_decref(input);
+    return status ? status : put_item(w, "response.output_item.done", index, end_status(w));
+}
+
 static lh_status on_end(void *context, size_t index) {
     writer *w = context;
     if (!w->events)
         return LH_OK;
     const lh_answer_part *part = &w->parts.parts[index];
+    if (lh_response_is_custom(kind_of(w, index)))
+        return end_custom(w, index);
     bool is_text = part->kind == LH_ANSWER_TEXT;
     lh_status status = put_content(w, names[part->kind].ends, index, names[part->kind].key,
                                    lh_json_text(part->text.bytes, part->text.length),
@@ -169,6 +192,7 @@ static void destroy(void *context) {
     lh_answer_parts_reset(&w->parts);
     json_decref(w->logprobs);
     json_decref(w->told);
+    json_decref(w->kinds);
     free(w);
 }
 
@@ -180,6 +204,7 @@ static void *open_writer(const lh_openai_frame *frame, lh_openai_reading *readin
     w->frame = frame;
     w->events = events;
     w->told = json_incref(reading->request.told);
+    w->kinds = json_incref(reading->request.tool_kinds);
     w->parts.listener = (lh_answer_part_listener){on_begin, on_grow, on_end, w};
     w->logprobs = json_array();
     if (w->logprobs)

@@ -2,7 +2,9 @@
 #include "gateway/responses/responses_request.h"
 
 #include "common/json/json_text.h"
+#include "gateway/openai/reasoning.h"
 #include "gateway/responses/input_items.h"
+#include "gateway/responses/response_tools.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -18,21 +20,21 @@ static void read_text(const lh_body_reader *body, lh_openai_request *request) {
 /* A thought is told as it is: it needs no summary. */
 static void read_reasoning(const lh_body_reader *body, lh_openai_request *request) {
     const lh_body_reader reasoning = lh_body_inside(body, "reasoning", "reasoning.");
-    if (lh_body_choice(&reasoning, "effort", "none|minimal|low|medium|high|xhigh|max"))
-        request->reasoning_effort = lh_body_field(&reasoning, "effort");
-    lh_body_choice(&reasoning, "summary", "auto|concise|detailed");
+    lh_body_choice(&reasoning, "summary", "auto|concise|detailed|none");
     lh_body_choice(&reasoning, "generate_summary", "auto|concise|detailed");
+    lh_openai_reasoning_read_object(body, request);
 }
 
+/* Nothing is left out of a conversation; where it fits, that is what the other way does, too. */
 static void read_truncation(const lh_body_reader *body) {
     const char *truncation = lh_body_choice(body, "truncation", "auto|disabled");
     if (truncation && strcmp(truncation, "auto") == 0)
-        lh_body_refuse(body, "truncation", "unsupported_value",
-                       "\"auto\" is not supported by this server, which leaves nothing out.");
+        lh_body_leave_out(body, "truncation", NULL);
 }
 
 /* Log probabilities are told where either field asks for them. Reasoning is told in plain text, so
- * its encrypted form may be asked for, and is null. */
+ * its encrypted form may be asked for, and is null; what else may be asked for is of tools that
+ * OpenAI runs itself. */
 static void read_include(const lh_body_reader *body, lh_sampling *sampling) {
     const json_t *list = lh_body_typed(body, "include", "array", "a list of strings");
     sampling->top_logprobs =
@@ -47,35 +49,8 @@ static void read_include(const lh_body_reader *body, lh_sampling *sampling) {
         if (!name)
             lh_body_refuse(body, key, "invalid_type", "must be a string.");
         else if (!asks_logprobs && strcmp(name, "reasoning.encrypted_content") != 0)
-            lh_body_refuse(body, key, "unsupported_value",
-                           "is \"%.60s\"; this server can include message.output_text.logprobs.",
-                           name);
+            lh_body_leave_out(body, key, name);
     }
-}
-
-/* ---- Tools ---- */
-
-static const char choice_words[] = "none, auto, required, or an object of type \"function\"";
-
-static void read_named(const lh_body_reader *body, const json_t *choice, const json_t *list,
-                       lh_openai_tools *tools) {
-    const lh_body_reader function = {choice, "tool_choice.", body->error, NULL};
-    const char *type = lh_body_text(&function, "type", SIZE_MAX);
-    if (!type || strcmp(type, "function") != 0)
-        lh_body_refuse(body, "tool_choice", type ? "unsupported_value" : "invalid_type",
-                       "must be %s.", choice_words);
-    lh_openai_tools_choose(body, list, LH_TOOL_CHOICE_NAMED, lh_openai_tool_name(&function), tools);
-}
-
-static void read_tools(const lh_body_reader *body, lh_openai_request *request) {
-    static const lh_openai_tool_words words = {.parameters = "parameters", .type = "function"};
-    const json_t *list = lh_openai_tools_read(body, &words, request->made);
-    const json_t *choice = lh_body_typed(body, "tool_choice", "string|object", choice_words);
-    if (json_is_object(choice))
-        read_named(body, choice, list, &request->tools);
-    else
-        lh_openai_tools_choose_word(body, list, &request->tools);
-    lh_openai_tools_read_parallel(body, &request->tools);
 }
 
 /* ---- What the answer repeats ---- */
@@ -142,7 +117,7 @@ static void read_conversation(const lh_body_reader *body, lh_openai_conversation
 bool lh_responses_request_parse(json_t *body, lh_openai_endpoint endpoint,
                                 const lh_openai_limits *limits, lh_openai_request *request,
                                 lh_openai_error *error) {
-    const lh_body_reader reader = {body, "", error, limits->sketch};
+    const lh_body_reader reader = {body, "", error, limits->sketch, &request->left_out};
     lh_openai_conversation conversation;
     *request = (lh_openai_request){.endpoint = endpoint,
                                    .body = body,
@@ -151,12 +126,12 @@ bool lh_responses_request_parse(json_t *body, lh_openai_endpoint endpoint,
     *error = (lh_openai_error){0};
     lh_openai_parameters_parse(&reader, endpoint, limits, &request->parameters);
     read_text(&reader, request);
-    read_reasoning(&reader, request);
     read_truncation(&reader);
     read_include(&reader, &request->parameters.sequence.sampling);
     request->template_arguments = lh_body_object(&reader, "chat_template_kwargs");
     lh_openai_conversation_begin(&conversation, request, error);
-    read_tools(&reader, request);
+    read_reasoning(&reader, request);
+    lh_response_tools_read(&reader, request);
     read_conversation(&reader, &conversation);
     lh_openai_request_check_form(&reader, request);
     if (!error->status && !(request->told = told_of(&reader, limits, request)))

@@ -6,6 +6,8 @@
 #include "common/base/text_buffer.h"
 #include "common/base/utf8.h"
 #include "gateway/text/bpe.h"
+#include "gateway/text/end_tokens.h"
+#include "gateway/text/fill_marks.h"
 #include "gateway/text/nfc.h"
 #include "gateway/text/pre_tokenizer.h"
 #include "gateway/text/special_tokens.h"
@@ -25,6 +27,7 @@ struct lh_tokenizer {
     lh_bpe *bpe;
     lh_special_tokens *special;
     int64_t bos, eos, pad;
+    int64_t fill_marks[LH_FILL_MARKS]; /* -1: there is none */
     bool adds_bos;
     uint32_t stop_tokens[STOP_TOKENS_MAX];
     uint32_t stop_token_count;
@@ -84,35 +87,12 @@ static void add_stop_token(lh_tokenizer *tokenizer, int64_t id) {
     tokenizer->stop_tokens[tokenizer->stop_token_count++] = (uint32_t)id;
 }
 
-/* Files often name one end of text as eos though the template ends turns with another, so the known
- * names count as well. */
+/* What the file does not name as an end, but is one. */
 static void add_stop_tokens_by_name(lh_tokenizer *tokenizer) {
-    static const char *const names[] = {
-        "<|im_end|>",
-        "<|eot_id|>",
-        "<|eom_id|>",
-        "<|end|>",
-        "<end_of_turn>",
-        "<|endoftext|>",
-        "<|end_of_text|>",
-        "<|eot|>",
-        "<EOT>",
-        "_<EOT>",
-        "</s>",
-        "<eos>",
-        "<|end_of_turn|>",
-        "<|END_OF_TURN_TOKEN|>",
-        "<｜end▁of▁sentence｜>",
-        "<|return|>",
-        "<|call|>",
-    };
-    for (uint32_t token = 0; token < lh_vocabulary_count(tokenizer->vocabulary); token++) {
-        if (lh_vocabulary_type(tokenizer->vocabulary, token) != LH_TOKEN_CONTROL)
-            continue;
-        for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-            if (text_is(lh_vocabulary_name(tokenizer->vocabulary, token), names[i]))
-                add_stop_token(tokenizer, token);
-    }
+    for (uint32_t token = 0; token < lh_vocabulary_count(tokenizer->vocabulary); token++)
+        if (lh_vocabulary_type(tokenizer->vocabulary, token) == LH_TOKEN_CONTROL &&
+            lh_end_token_has_name(lh_vocabulary_name(tokenizer->vocabulary, token)))
+            add_stop_token(tokenizer, token);
 }
 
 /* Whether a stop token has this name; *at is its place. */
@@ -132,6 +112,28 @@ static void keep_messages_together(lh_tokenizer *tokenizer) {
         return;
     }
     tokenizer->stop_tokens[at] = tokenizer->stop_tokens[--tokenizer->stop_token_count];
+}
+
+/* By the file's ids, or by the names that are known of them. */
+static lh_status read_fill_marks(lh_tokenizer *tokenizer, const lh_gguf *gguf, lh_error *error) {
+    static const char *const keys[LH_FILL_MARKS] = {"tokenizer.ggml.fim_pre_token_id",
+                                                    "tokenizer.ggml.fim_suf_token_id",
+                                                    "tokenizer.ggml.fim_mid_token_id"};
+    for (int i = 0; i < LH_FILL_MARKS; i++) {
+        lh_status status = read_id(tokenizer, gguf, keys[i], &tokenizer->fill_marks[i], error);
+        if (status)
+            return status;
+    }
+    for (uint32_t token = 0; token < lh_vocabulary_count(tokenizer->vocabulary); token++) {
+        lh_token_type type = lh_vocabulary_type(tokenizer->vocabulary, token);
+        lh_fill_mark mark =
+            type == LH_TOKEN_CONTROL || type == LH_TOKEN_USER_DEFINED
+                ? lh_fill_mark_named(lh_vocabulary_name(tokenizer->vocabulary, token))
+                : LH_FILL_MARKS;
+        if (mark != LH_FILL_MARKS && tokenizer->fill_marks[mark] < 0)
+            tokenizer->fill_marks[mark] = token;
+    }
+    return LH_OK;
 }
 
 static lh_status read_ids(lh_tokenizer *tokenizer, const lh_gguf *gguf, lh_error *error) {
@@ -180,7 +182,7 @@ lh_status lh_tokenizer_create(const lh_gguf *gguf, lh_tokenizer **tokenizer, lh_
     lh_status status;
     if ((status = create_encoder(made, gguf, error)) ||
         (status = lh_special_tokens_create(made->vocabulary, &made->special, error)) ||
-        (status = read_ids(made, gguf, error))) {
+        (status = read_ids(made, gguf, error)) || (status = read_fill_marks(made, gguf, error))) {
         lh_tokenizer_destroy(made);
         return status;
     }
@@ -209,6 +211,18 @@ int64_t lh_tokenizer_bos(const lh_tokenizer *tokenizer) {
 
 int64_t lh_tokenizer_eos(const lh_tokenizer *tokenizer) {
     return tokenizer->eos;
+}
+
+bool lh_tokenizer_fills(const lh_tokenizer *tokenizer) {
+    bool fills = true;
+    for (int i = 0; i < LH_FILL_MARKS; i++)
+        fills &= tokenizer->fill_marks[i] >= 0;
+    return fills;
+}
+
+uint32_t lh_tokenizer_fill_mark(const lh_tokenizer *tokenizer, lh_fill_mark mark) {
+    assert(mark < LH_FILL_MARKS && tokenizer->fill_marks[mark] >= 0);
+    return (uint32_t)tokenizer->fill_marks[mark];
 }
 
 int64_t lh_tokenizer_pad(const lh_tokenizer *tokenizer) {

@@ -5,6 +5,7 @@
 
 #include "common/base/status.h"
 #include "common/gguf/gguf.h"
+#include "gateway/text/fill_marks.h"
 #include "gateway/text/tokens.h"
 
 #include <stdbool.h>
@@ -24,6 +25,10 @@ uint32_t lh_tokenizer_vocabulary(const lh_tokenizer *tokenizer);
 int64_t lh_tokenizer_bos(const lh_tokenizer *tokenizer);
 int64_t lh_tokenizer_eos(const lh_tokenizer *tokenizer);
 int64_t lh_tokenizer_pad(const lh_tokenizer *tokenizer);
+/* Whether the model has all marks to fill something in between two texts (fill_marks.h). */
+bool lh_tokenizer_fills(const lh_tokenizer *tokenizer);
+/* One of them, where it has them. */
+uint32_t lh_tokenizer_fill_mark(const lh_tokenizer *tokenizer, lh_fill_mark mark);
 /* The caller puts bos in front of a text that begins a sequence; encode does not. (A file's wish
  * for eos behind every text is for training, and ignored: an answer goes on from the text.) */
 bool lh_tokenizer_adds_bos(const lh_tokenizer *tokenizer);

@@ -2,8 +2,10 @@
  * back. */
 #include "gateway/text/vocabulary.h"
 
+#include "common/base/log.h"
 #include "common/base/utf8.h"
 #include "gateway/text/byte_alphabet.h"
+#include "gateway/text/end_tokens.h"
 
 #include <assert.h>
 #include <stdbool.h>
@@ -144,16 +146,26 @@ static lh_status fill_texts(lh_vocabulary *vocabulary, const lh_text *texts, lh_
     return LH_OK;
 }
 
-/* A byte-level file without types has only normal tokens; one of SentencePiece's cannot do without
- * byte tokens. */
-static lh_status read_types(lh_vocabulary *vocabulary, const lh_gguf *gguf, lh_error *error) {
+/* Of a file without types: all are normal, but for SentencePiece's bytes, by their names. */
+static void guess_types(lh_vocabulary *vocabulary, const lh_text *texts) {
+    bool has_bytes = vocabulary->spelling == LH_SPELLING_SENTENCEPIECE;
+    char byte;
+    size_t count;
+    for (uint32_t token = 0; token < vocabulary->count; token++)
+        vocabulary->types[token] =
+            has_bytes && decode_byte_token(texts[token], &byte, &count, NULL) == LH_OK
+                ? LH_TOKEN_BYTE
+                : LH_TOKEN_NORMAL;
+}
+
+static lh_status read_types(lh_vocabulary *vocabulary, const lh_gguf *gguf, const lh_text *texts,
+                            lh_error *error) {
     static const char key[] = "tokenizer.ggml.token_type";
     size_t count;
     lh_status status = lh_gguf_get_array(gguf, key, &count, error);
-    if (status == LH_ERR_NOT_FOUND && vocabulary->spelling == LH_SPELLING_SENTENCEPIECE)
-        return lh_fail(error, LH_ERR_MALFORMED, "the file has no %s", key);
     if (status == LH_ERR_NOT_FOUND) {
-        memset(vocabulary->types, LH_TOKEN_NORMAL, vocabulary->count);
+        lh_log(LH_LOG_WARN, "tokenizer", "the file has no %s: they are guessed", key);
+        guess_types(vocabulary, texts);
         return LH_OK;
     }
     if (status)
@@ -175,14 +187,49 @@ static lh_status read_types(lh_vocabulary *vocabulary, const lh_gguf *gguf, lh_e
     return status;
 }
 
+#define ENDS 3
+
+/* What the file's own ids say ends a turn or a text; UINT64_MAX: nothing. */
+static void read_ends(const lh_gguf *gguf, uint64_t ends[ENDS]) {
+    static const char *const keys[ENDS] = {"tokenizer.ggml.eos_token_id",
+                                           "tokenizer.ggml.eot_token_id",
+                                           "tokenizer.ggml.eom_token_id"};
+    for (size_t i = 0; i < ENDS; i++)
+        if (lh_gguf_get_u64(gguf, keys[i], &ends[i], NULL))
+            ends[i] = UINT64_MAX;
+}
+
+/* Converters have written marks as if they were text: then no template would find them, and answers
+ * would show them. */
+static void mend_types(lh_vocabulary *vocabulary, const lh_gguf *gguf, const lh_text *texts) {
+    lh_text chat_template = {"", 0};
+    uint64_t ends[ENDS];
+    read_ends(gguf, ends);
+    (void)lh_gguf_get_text(gguf, "tokenizer.chat_template", &chat_template, NULL);
+    for (uint32_t token = 0; token < vocabulary->count; token++) {
+        bool is_end = token == ends[0] || token == ends[1] || token == ends[2];
+        if (vocabulary->types[token] != LH_TOKEN_NORMAL ||
+            (!is_end && !lh_end_token_is_mark(texts[token], chat_template)))
+            continue;
+        lh_log(LH_LOG_WARN, "tokenizer",
+               "the file has a mark as a normal token, taken as control token=%u text=\"%.*s\"",
+               token, (int)(texts[token].length < 64 ? texts[token].length : 64),
+               texts[token].bytes);
+        vocabulary->types[token] = LH_TOKEN_CONTROL;
+    }
+}
+
 static lh_status read_tokens(lh_vocabulary *vocabulary, const lh_gguf *gguf, lh_error *error) {
     lh_text *texts = calloc(vocabulary->count, sizeof *texts);
     if (!texts)
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for %u tokens", vocabulary->count);
     lh_status status =
         lh_gguf_array_text(gguf, "tokenizer.ggml.tokens", texts, vocabulary->count, error);
+    if (!status)
+        status = read_types(vocabulary, gguf, texts, error);
     if (status)
         goto done;
+    mend_types(vocabulary, gguf, texts);
     size_t bytes = 0;
     for (uint32_t token = 0; token < vocabulary->count; token++)
         bytes += texts[token].length + 1;
@@ -228,8 +275,7 @@ lh_status lh_vocabulary_create(const lh_gguf *gguf, lh_spelling spelling,
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for a vocabulary");
     made->spelling = spelling;
     made->count = (uint32_t)count;
-    if ((status = allocate(made, error)) || (status = read_types(made, gguf, error)) ||
-        (status = read_tokens(made, gguf, error))) {
+    if ((status = allocate(made, error)) || (status = read_tokens(made, gguf, error))) {
         lh_vocabulary_destroy(made);
         return status;
     }

@@ -3,6 +3,7 @@ own, by the Python that has it. Started by tests/clients/run; arguments: the two
 
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import time
@@ -14,6 +15,14 @@ from fleet import Fleet
 from raw_http import ask
 
 PATIENCE_S = 1800
+
+
+def print_left_out(log, told):
+    """What the gateway's log says that it left out of requests, each kind once."""
+    for kind, route in re.findall(r'left out kind="(.*?)" route=(\S+)', log):
+        if (kind, route) not in told:
+            print(f"   left out: {kind} ({route})", flush=True)
+            told.add((kind, route))
 
 
 def run_client(python, path, environment):
@@ -33,7 +42,10 @@ def main(python, evaluations_python, *names):
     with Fleet(workers=2) as fleet:
         model = ask(fleet.port, "GET", "/v1/models").json()["data"][0]["id"]
         environment = {**os.environ, "LONGHAUL_CLIENTS_URL": f"{fleet.url}/v1", "LONGHAUL_CLIENTS_MODEL": model}
-        failed = [name for name in names if not run_client(*known[name], environment)]
+        failed, told = [], set()
+        for name in names:
+            failed += [] if run_client(*known[name], environment) else [name]
+            print_left_out(fleet.gateway.log_text(), told)
     if failed:
         sys.exit(f"FAILED: {', '.join(failed)}")
 

@@ -58,7 +58,7 @@ static outcome parse(const lh_tool_format *format, const char *bytes, size_t len
         require(lh_tool_call_parser_push(&parser, bytes + at, take, &out.text, NULL) == LH_OK);
         note(&parser, &out);
     }
-    require(lh_tool_call_parser_finish(&parser, &out.text, NULL) == LH_OK);
+    require(lh_tool_call_parser_finish(&parser, false, &out.text, NULL) == LH_OK);
     note(&parser, &out);
     require(parser.count <= 3);
     lh_tool_call_parser_reset(&parser);

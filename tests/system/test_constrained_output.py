@@ -234,11 +234,11 @@ class ConstrainedOutput(unittest.TestCase):
         self.assertTrue(re.fullmatch("[0-9]{3}", answer.choices[0].text))
 
     def test_what_cannot_be_followed_is_a_400_at_once(self):
-        schema = {"type": "object", "properties": {"a": {"type": "array", "uniqueItems": True}}}
+        schema = {"type": "object", "properties": {"a": {"type": "array", "maxContains": 1}}}
         with self.assertRaises(openai.BadRequestError) as raised:
             self.chat(response_format={"type": "json_schema", "json_schema": {"name": "n", "schema": schema}})
         self.assertEqual(raised.exception.param, "response_format")
-        self.assertIn("Invalid schema for response_format 'n': #/properties/a: 'uniqueItems' is not supported", str(raised.exception))
+        self.assertIn("Invalid schema for response_format 'n': #/properties/a: 'maxContains' is not supported", str(raised.exception))
         for fields in ({"guided_regex": "("}, {"guided_grammar": "root"}, {"guided_choice": []}, {"guided_json": {"type": "x"}}):
             with self.assertRaises(openai.BadRequestError) as raised:
                 self.guided(**fields)

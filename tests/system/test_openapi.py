@@ -9,6 +9,7 @@ POSTS = {
     "/v1/chat/completions": {"messages": [{"role": "user", "content": "a"}], "max_tokens": 1},
     "/v1/completions": {"prompt": "a", "max_tokens": 1},
     "/v1/responses": {"input": "a", "max_output_tokens": 1},
+    "/v1/responses/input_tokens": {"input": "a"},
     "/v1/messages": {"messages": [{"role": "user", "content": "a"}], "max_tokens": 1},
     "/v1/messages/count_tokens": {"messages": [{"role": "user", "content": "a"}]},
     "/v1/embeddings": {"input": "a"},

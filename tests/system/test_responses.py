@@ -9,7 +9,7 @@ import unittest
 
 import openai
 
-from programs import run_tests
+from programs import run_tests, wait_until
 from raw_http import ask, events
 from test_http_raw import Gateway
 
@@ -76,6 +76,8 @@ class ResponsesTest(unittest.TestCase):
                 self.assertEqual(event.text, texts[open_item])
             if kind == "function_call_arguments.done":
                 self.assertEqual(event.arguments, texts[open_item])
+            if kind == "custom_tool_call_input.done":
+                self.assertEqual(event.input, texts[open_item])
             if kind == "output_item.done":
                 self.assertEqual((event.item.id, event.item), (item_id, got[-1].response.output[open_item]))
                 open_item = None
@@ -185,17 +187,42 @@ class Responses(ResponsesTest):
 
     def test_refused_by_name(self):
         self.refused("previous_response_id", previous_response_id="resp_1")
-        self.refused("store", store=True)
         self.refused("background", background=True)
-        self.refused("truncation", truncation="auto")
-        self.refused("tools[0]", tools=[{"type": "web_search"}])
-        self.refused("include[0]", include=["file_search_call.results"])
         self.refused("input[0].type", input=[{"type": "item_reference", "id": "x"}])
         self.refused("input[0].content[0]", input=[{"role": "user", "content": [{"type": "input_image", "image_url": "http://127.0.0.1/x"}]}])
         self.refused("text.format", text={"format": {"type": "json_schema", "name": "n", "schema": {"not": {}}}})
         self.refused("max_output_tokens", max_output_tokens=0)
         self.assertEqual(self.refused("input", input="x" * 60000, max_output_tokens=5).code, "context_length_exceeded")
         self.ask("x", store=False, truncation="disabled", include=["reasoning.encrypted_content"])
+
+    def test_what_changes_nothing_is_left_out(self):
+        more = {"store": True, "truncation": "auto", "include": ["web_search_call.action.sources"], "tools": [{"type": "web_search"}, {"type": "local_shell"}]}
+        self.assertEqual(outline(self.ask("x", **more)), [("message", ["x"])])
+        text = wait_until(lambda: next((text for text in [self.gateway.program.log_text()] if 'kind="tools[] of type local_shell"' in text), None), "it is in the log")
+        for kind in ("store", "truncation", "include[] of type web_search_call.action.sources", "tools[] of type web_search"):
+            self.assertEqual(text.count(f'kind="{kind}"'), 1, kind)
+        self.ask("x", **more)
+
+    def test_custom_tools_take_a_text(self):
+        tools = [{"type": "custom", "name": "patch", "description": "d"}, {"type": "namespace", "name": "mcp__a__", "description": "d", "tools": [WEATHER]}]
+        said = call("patch", {"input": 'one\n"two"'}) + call("mcp__a__weather", {"city": "Berne"})
+        for response in (self.ask(said, tools=tools), self.streamed(said, tools=tools)[1]):
+            custom, function = response.output
+            self.assertEqual((custom.type, custom.name, custom.input), ("custom_tool_call", "patch", 'one\n"two"'))
+            self.assertEqual((function.type, function.name, function.namespace), ("function_call", "weather", "mcp__a__"))
+        names, _ = self.streamed(said, tools=tools)
+        self.assertEqual(list(dict.fromkeys(names))[2:6], ["output_item.added", "custom_tool_call_input.delta", "custom_tool_call_input.done", "output_item.done"])
+        items = [{"role": "user", "content": "Well?"}, *[item.model_dump(exclude_none=True) for item in response.output],
+                 {"type": "custom_tool_call_output", "call_id": custom.call_id, "output": "ok"},
+                 {"type": "function_call_output", "call_id": function.call_id, "output": [{"type": "input_image", "image_url": "data:,x"}]},
+                 {"type": "web_search_call", "id": "w", "status": "completed"}, {"type": "reasoning", "summary": [], "encrypted_content": "x"},
+                 {"role": "user", "content": script("Good.")}]
+        self.assertEqual(outline(self.ask("Good.", input=items, tools=tools)), [("message", ["Good."])])
+
+    def test_input_is_counted(self):
+        more = {"instructions": "Be brief.", "tools": [WEATHER]}
+        counted = ask(self.gateway.port, "POST", "/v1/responses/input_tokens", {"input": script("x"), **more}).json()
+        self.assertEqual(counted, {"object": "response.input_tokens", "input_tokens": self.ask("x", **more).usage.input_tokens})
 
     def test_a_failure_is_told(self):
         got = list(self.client.responses.create(model="tests/tiny-llama", input="@@fail_after=2 text=Hello", max_output_tokens=20, stream=True))

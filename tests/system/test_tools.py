@@ -96,6 +96,32 @@ class Tools(unittest.TestCase):
         self.check(said, None, [("weather", {"city": "a"})], tool_choice=named)
         self.check(said, None, [("weather", {"city": "a"}), ("weather", {"city": "b"})], tool_choice=named, parallel_tool_calls=True)
 
+    def test_functions_are_called_in_elder_words(self):
+        said, functions = call("weather", {"city": "Berne"}), [WEATHER["function"]]
+        answer = self.ask(said, tools=openai.NOT_GIVEN, functions=functions, function_call="auto").choices[0]
+        self.assertEqual((answer.finish_reason, answer.message.function_call.name, json.loads(answer.message.function_call.arguments)),
+                         ("function_call", "weather", {"city": "Berne"}))
+        self.assertIsNone(answer.message.tool_calls)
+        name, arguments, finish = "", "", None
+        for chunk in self.ask(said, stream=True, tools=openai.NOT_GIVEN, functions=functions):
+            for choice in chunk.choices:
+                if choice.delta.function_call:
+                    name += choice.delta.function_call.name or ""
+                    arguments += choice.delta.function_call.arguments or ""
+                finish = choice.finish_reason or finish
+        self.assertEqual((name, json.loads(arguments), finish), ("weather", {"city": "Berne"}, "function_call"))
+
+    def test_a_fenced_call_is_one(self):
+        fenced = '```json\n{"name": "weather", "arguments": {"city": "Berne"}}\n```'
+        self.check("I look.\n" + fenced, "I look.", [("weather", {"city": "Berne"})])
+        other = fenced.replace("weather", "climate")
+        self.check(other, other, [], finish="stop")
+
+    def test_a_call_that_is_cut_leaves_no_text(self):
+        said = call("weather", {"city": "Berne"})
+        answer = self.ask(said, max_tokens=said.index("weather") + 3).choices[0]
+        self.assertEqual((answer.finish_reason, answer.message.content or "", answer.message.tool_calls), ("length", "", None))
+
     def test_none_leaves_the_text_alone(self):
         said = call("weather", {})
         self.check(said, said, [], finish="stop", tool_choice="none")
@@ -157,6 +183,8 @@ class WrittenParameters(Tools):
                    [("book", {"nights": 3, "breakfast": True, "tags": ["a"], "other": "x"})], tools=[BOOKING])
         self.check("It rains.", "It rains.", [], finish="stop")
 
+    test_functions_are_called_in_elder_words = test_a_fenced_call_is_one = test_a_call_that_is_cut_leaves_no_text = None
+
     def test_one_call_where_one_is_wanted(self):
         said = written("weather", city="a") + written("weather", city="b")
         self.check(said, None, [("weather", {"city": "a"})], parallel_tool_calls=False)
@@ -176,6 +204,20 @@ class WrittenParameters(Tools):
         messages = [{"role": "user", "content": "Rain?"}, first.model_dump(exclude_none=True)]
         prompt = ask(self.gateway.port, "POST", "/apply-template", {"messages": messages, "tools": [WEATHER]}).json()["prompt"]
         self.assertIn(written("weather", city="Berne"), prompt)
+
+
+class ForcedCalls(unittest.TestCase):
+    """SmolLM2, which was taught no tools, and must call some: it ends, and soon."""
+
+    def test_forced_calls_end(self):
+        tools = [WEATHER, {"type": "function", "function": {"name": "clock", "parameters": {"type": "object", "properties": {"zone": {"enum": ["UTC", "CET"]}},
+                                                                                             "required": ["zone"], "additionalProperties": False}}}]
+        with Fleet(2) as fleet:
+            for question in ("What is the weather in Paris?", "What time is it?", "Weather in Rome, and the time?"):
+                body = {"messages": [{"role": "user", "content": question}], "tools": tools, "tool_choice": "required", "temperature": 0, "max_tokens": 1500}
+                choice = ask(fleet.port, "POST", "/v1/chat/completions", body).json()["choices"][0]
+                print(f"    {len(choice['message'].get('tool_calls') or [])} calls, {choice['finish_reason']}")
+                self.assertEqual((choice["finish_reason"], choice["message"]["content"]), ("tool_calls", None), question)
 
 
 class RealModel(unittest.TestCase):

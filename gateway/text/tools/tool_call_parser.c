@@ -12,6 +12,8 @@
 /* Of a key with its colon, and of a name with what stands between it and the arguments. */
 #define KEY_BYTES_MAX 256u
 
+static const char fence[] = "```";
+
 void lh_tool_call_parser_init(lh_tool_call_parser *parser, const lh_tool_format *format,
                               uint32_t calls_max) {
     *parser = (lh_tool_call_parser){.format = format,
@@ -157,6 +159,7 @@ static void begin_call(lh_tool_call_parser *parser, lh_tool_call_stage stage) {
 /* What was taken of it is text. */
 static lh_status be_text(lh_tool_call_parser *parser, lh_text_buffer *text, lh_error *error) {
     parser->stage = LH_TOOL_CALL_TEXT;
+    parser->in_fence = false;
     return give(&parser->raw, parser->raw.length, text, error);
 }
 
@@ -175,7 +178,7 @@ static lh_status begin(lh_tool_call_parser *parser) {
     size_t blank = count_blank(&parser->held);
     if (blank == parser->held.length)
         return LH_AGAIN;
-    parser->has_called = parser->is_out = false;
+    parser->has_called = parser->is_out = parser->in_fence = false;
     parser->stage = parser->held.bytes[blank] == '{' ? LH_TOOL_CALL_BETWEEN : LH_TOOL_CALL_TEXT;
     return LH_OK;
 }
@@ -185,7 +188,8 @@ static const char *first_mark(const lh_tool_call_parser *parser, size_t *at, siz
     const lh_tool_format *format = parser->format;
     /* Qwen3-Coder forgets the mark around a call at times. */
     const char *bare = format->body == LH_TOOL_BODY_PARAMETERS ? format->call_open : NULL;
-    const char *const marks[] = {format->open, format->headers[0], format->headers[1], bare};
+    const char *const marks[] = {format->open, format->headers[0], format->headers[1], bare,
+                                 format->reads_fences && parser->tools ? fence : NULL};
     const char *first = NULL;
     *at = parser->held.length;
     *begun = 0;
@@ -208,13 +212,35 @@ static lh_status read_text(lh_tool_call_parser *parser, lh_text_buffer *text, lh
     }
     bool is_bare =
         parser->format->body == LH_TOOL_BODY_PARAMETERS && mark == parser->format->call_open;
-    bool is_header = mark != parser->format->open && !is_bare;
+    bool is_header = mark != parser->format->open && !is_bare && mark != fence;
     size_t before = trimmed(held, at);
     lh_status status = give(held, before, text, error);
     parser->has_called = parser->is_out = false;
-    parser->stage = is_header ? LH_TOOL_CALL_HEADER : LH_TOOL_CALL_BETWEEN;
+    parser->in_fence = mark == fence;
+    parser->stage = is_header          ? LH_TOOL_CALL_HEADER
+                    : parser->in_fence ? LH_TOOL_CALL_FENCE
+                                       : LH_TOOL_CALL_BETWEEN;
     size_t length = at - before + (is_bare ? 0 : strlen(mark));
     return status == LH_OK ? take(parser, length, error) : status;
+}
+
+/* The line that opens a fence may say that JSON follows, or nothing. */
+static lh_status read_fence(lh_tool_call_parser *parser, lh_text_buffer *text, lh_error *error) {
+    static const char *const languages[] = {"", "json", "tool_call", "function_call"};
+    const lh_text_buffer *held = &parser->held;
+    size_t end = find(held, "\n"), length = trimmed(held, end), begin = 0;
+    bool is_known = false;
+    if (end == held->length)
+        return end > KEY_BYTES_MAX ? be_text(parser, text, error) : LH_AGAIN;
+    while (begin < length && held->bytes[begin] == ' ')
+        begin++;
+    for (size_t i = 0; i < sizeof languages / sizeof *languages; i++)
+        is_known |= strlen(languages[i]) == length - begin &&
+                    memcmp(held->bytes + begin, languages[i], length - begin) == 0;
+    if (!is_known)
+        return be_text(parser, text, error);
+    parser->stage = LH_TOOL_CALL_BETWEEN;
+    return take(parser, end + 1, error);
 }
 
 /* To the opening mark, or to the end of a header without one. */
@@ -239,7 +265,8 @@ static lh_status read_header(lh_tool_call_parser *parser, lh_text_buffer *text, 
  * begun there; LH_ERR_NOT_FOUND: there is none. */
 static lh_status find_filling(const lh_tool_call_parser *parser, size_t *length) {
     const lh_tool_format *format = parser->format;
-    const char *const marks[] = {format->open, format->call_close};
+    const char *const marks[] = {parser->in_fence ? NULL : format->open,
+                                 parser->in_fence ? NULL : format->call_close};
     const lh_text_buffer *held = &parser->held;
     bool is_partial = false;
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
@@ -259,11 +286,14 @@ static lh_status find_filling(const lh_tool_call_parser *parser, size_t *length)
 /* Behind the filling: the end, or a call. */
 static lh_status leave_between(lh_tool_call_parser *parser, lh_text_buffer *text, lh_error *error) {
     const lh_tool_format *format = parser->format;
-    match closes = begins_with(&parser->held, format->close);
+    const char *close = parser->in_fence ? fence : format->close;
+    match closes = begins_with(&parser->held, close);
     match opens = begins_with(&parser->held, format->call_open);
     bool is_named = format->body != LH_TOOL_BODY_OBJECT;
     if (closes == WHOLE_MATCH) {
-        drop(&parser->held, strlen(format->close));
+        if (parser->in_fence && !parser->has_called)
+            return be_text(parser, text, error);
+        drop(&parser->held, strlen(close));
         parser->raw.length = 0;
         parser->stage = LH_TOOL_CALL_TURN;
         return LH_OK;
@@ -334,6 +364,8 @@ static lh_status read_key(lh_tool_call_parser *parser, lh_text_buffer *text, lh_
     char first = *held->bytes;
     if (is_blank(first) || first == ',')
         return take(parser, 1, error);
+    if (first == '}' && parser->in_fence && !parser->is_out)
+        return be_text(parser, text, error);
     if (first == '}' && (parser->is_out || parser->name[0])) {
         lh_status status = take(parser, 1, error);
         return status == LH_OK ? end_call(parser, error) : status;
@@ -353,6 +385,10 @@ static lh_status read_key(lh_tool_call_parser *parser, lh_text_buffer *text, lh_
                   : is_key(key, length - 2, "arguments") || is_key(key, length - 2, "parameters")
                       ? LH_TOOL_KEY_ARGUMENTS
                       : LH_TOOL_KEY_OTHER;
+    bool is_of_call = parser->key != LH_TOOL_KEY_OTHER || is_key(key, length - 2, "type") ||
+                      is_key(key, length - 2, "id");
+    if (parser->in_fence && !parser->is_out && !is_of_call)
+        return be_text(parser, text, error);
     parser->extent = (lh_json_extent){.depth = 0};
     parser->value.length = 0;
     parser->stage = LH_TOOL_CALL_VALUE;
@@ -383,12 +419,23 @@ static lh_status use_arguments(lh_tool_call_parser *parser, lh_error *error) {
     return status;
 }
 
+static bool is_tool(const json_t *tools, const char *name) {
+    for (size_t i = 0; i < json_array_size(tools); i++) {
+        const json_t *function = json_object_get(json_array_get(tools, i), "function");
+        const char *own = json_string_value(json_object_get(function, "name"));
+        if (own && strcmp(own, name) == 0)
+            return true;
+    }
+    return false;
+}
+
 /* Without a name it is no call. */
 static lh_status use_name(lh_tool_call_parser *parser, lh_text_buffer *text, lh_error *error) {
     json_t *name = NULL;
     lh_status status = decode(&parser->value, &name, error);
     bool is_name = name && set_name(parser, json_string_value(name), json_string_length(name));
     json_decref(name);
+    is_name = is_name && (!parser->in_fence || is_tool(parser->tools, parser->name));
     return status == LH_OK && !is_name ? be_text(parser, text, error) : status;
 }
 
@@ -538,6 +585,8 @@ static lh_status advance(lh_tool_call_parser *parser, lh_text_buffer *text, lh_e
         break;
     case LH_TOOL_CALL_HEADER:
         return read_header(parser, text, error);
+    case LH_TOOL_CALL_FENCE:
+        return read_fence(parser, text, error);
     case LH_TOOL_CALL_BETWEEN:
         return read_between(parser, text, error);
     case LH_TOOL_CALL_NAME:
@@ -573,14 +622,37 @@ lh_status lh_tool_call_parser_push(lh_tool_call_parser *parser, const char *byte
     return status == LH_AGAIN ? LH_OK : status;
 }
 
-lh_status lh_tool_call_parser_finish(lh_tool_call_parser *parser, lh_text_buffer *text,
+/* Of a text that was cut: more than one byte of a mark is the head of a call that did not come. */
+static bool ends_in_mark(const lh_tool_call_parser *parser) {
+    const lh_tool_format *format = parser->format;
+    const char *const marks[] = {format->open, format->headers[0], format->headers[1]};
+    bool ends = false;
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
+        ends |= count_begun(&parser->held, marks[i]) > 1;
+    return ends;
+}
+
+/* Whether what is held, and was taken of what may be a call, is text. */
+static bool is_text_at_end(const lh_tool_call_parser *parser, bool is_cut) {
+    switch (parser->stage) {
+    case LH_TOOL_CALL_BEGIN:
+        return true;
+    case LH_TOOL_CALL_TEXT:
+        return !is_cut || !parser->format || !ends_in_mark(parser);
+    case LH_TOOL_CALL_TURN:
+    case LH_TOOL_CALL_OVER:
+        return false;
+    case LH_TOOL_CALL_BETWEEN:
+        return (!is_cut || parser->in_fence) && !parser->has_called;
+    default:
+        return (!is_cut || parser->in_fence) && !parser->is_out;
+    }
+}
+
+lh_status lh_tool_call_parser_finish(lh_tool_call_parser *parser, bool is_cut, lh_text_buffer *text,
                                      lh_error *error) {
-    bool is_text = parser->stage == LH_TOOL_CALL_BEGIN || parser->stage == LH_TOOL_CALL_TEXT;
-    bool may_be_call =
-        parser->stage == LH_TOOL_CALL_BETWEEN ? !parser->has_called : !parser->is_out;
     lh_status status = LH_OK;
-    bool is_left_out = parser->stage == LH_TOOL_CALL_TURN || parser->stage == LH_TOOL_CALL_OVER;
-    if (!is_left_out && (is_text || may_be_call)) {
+    if (is_text_at_end(parser, is_cut)) {
         status = give(&parser->raw, parser->raw.length, text, error);
         if (status == LH_OK)
             status = give(&parser->held, parser->held.length, text, error);

@@ -2,6 +2,7 @@
  * and name as soon as both the name and the beginning of the arguments are known, then the
  * arguments piece by piece, as the model wrote them
  * (parameters that are no JSON one by one, made JSON). What looks like a call and is none is text.
+ * An object in a fence of Markdown is a call where it has the name of one of the tools.
  * Thread: its owner's. */
 #pragma once
 
@@ -32,6 +33,7 @@ typedef enum lh_tool_call_stage {
     LH_TOOL_CALL_BEGIN,     /* of an answer that may begin with a call: white space so far */
     LH_TOOL_CALL_TEXT,      /* no mark has come */
     LH_TOOL_CALL_HEADER,    /* of a message, which may be a call */
+    LH_TOOL_CALL_FENCE,     /* behind the mark of one, before the end of its line */
     LH_TOOL_CALL_BETWEEN,   /* behind the opening mark, or behind a call */
     LH_TOOL_CALL_NAME,      /* before the separator */
     LH_TOOL_CALL_KEY,       /* in an object, before a key, or behind a value */
@@ -45,12 +47,14 @@ typedef enum lh_tool_call_stage {
 
 typedef struct lh_tool_call_parser {
     const lh_tool_format *format; /* NULL: all is text */
-    /* Chat's, the owner's, of which parameters are told whether they are texts; NULL: not known */
+    /* Chat's, the owner's, of which parameters are told whether they are texts, and what may stand
+     * in a fence; NULL: not known, and nothing may */
     const json_t *tools;
     lh_tool_call_stage stage;
     uint32_t calls_max;
     uint32_t count;      /* of calls whose head is out */
     bool has_called;     /* since the opening mark */
+    bool in_fence;       /* which is that of a fence */
     lh_text_buffer held; /* not taken yet */
     lh_text_buffer raw;  /* taken of what may be a call: text, if it turns out to be none */
     /* The call. */
@@ -78,8 +82,9 @@ void lh_tool_call_parser_reset(lh_tool_call_parser *parser);
  * stay until _drop. LH_ERR_NO_MEMORY. */
 lh_status lh_tool_call_parser_push(lh_tool_call_parser *parser, const char *bytes, size_t length,
                                    lh_text_buffer *text, lh_error *error);
-/* No more comes: what was held back and is no call is text. LH_ERR_NO_MEMORY. */
-lh_status lh_tool_call_parser_finish(lh_tool_call_parser *parser, lh_text_buffer *text,
+/* No more comes: what was held back and is no call is text; is_cut: the model was not at its end,
+ * and what has begun as a call is neither. LH_ERR_NO_MEMORY. */
+lh_status lh_tool_call_parser_finish(lh_tool_call_parser *parser, bool is_cut, lh_text_buffer *text,
                                      lh_error *error);
 /* Forgets the deltas. */
 void lh_tool_call_parser_drop(lh_tool_call_parser *parser);

@@ -68,23 +68,57 @@ static void refuses_all_else(void **state) {
     assert_false(parses("{\"a\":1}\0", 8));
 }
 
-/* What JSON allows and jansson does not is said of the field, in words of ours. */
-static void names_the_field_of_a_value_that_is_not_taken(void **state) {
+/* What a client's body becomes. */
+static void a_client_may_write_what_is_clear(void **state) {
     (void)state;
-    static const char *const rows[][3] = {
-        {"{\"a\":1,\"seed\":9223372036854775808}", "seed", "'seed' is a number beyond 64 bits."},
-        {"{\"a\":[1,{\"b\":[2,-1e999 ]}]}", "a[1].b[1]", "'a[1].b[1]' is a number beyond 64 bits."},
-        {"{\"m\":[{\"x\":{}},{\"y\":0,\"content\":\"a\\u0000\"}]}", "m[1].content",
-         "'m[1].content' holds the character \\u0000, which no text may have here."},
-        {"{\"a\\u0000\":1}", "",
-         "The body holds the character \\u0000, which no text may have here."}};
+    static const struct {
+        const char *body, *read;
+        size_t replaced;
+    } rows[] = {
+        {"\xef\xbb\xbf{\"a\":1}", "{\"a\": 1}", 0},
+        {"{\"a\":1,\"b\":2,\"a\":3}", "{\"a\": 3, \"b\": 2}", 0},
+        {"{\"a\":\"x\\u0000y\",\"b\\u0000\":1}", "{\"a\": \"x\\uFFFDy\", \"b\\uFFFD\": 1}", 2},
+        {"{\"a\":\"\\ud83c \\udf89 \\ud83c\\udf89 \\ud83c\\ud83c\\udf89\"}",
+         "{\"a\": \"\\uFFFD \\uFFFD \\uD83C\\uDF89 \\uFFFD\\uD83C\\uDF89\"}", 3},
+        {"{\"a\":\"\xed\xa0\x80\"}", "{\"a\": \"\\uFFFD\"}", 1},
+        {"{\"a\":\"\\\\u0000 \\\" \"}", "{\"a\": \"\\\\u0000 \\\" \"}", 0},
+        {"{\"a\":9223372036854775808,\"b\":-9223372036854775808}",
+         "{\"a\": 9.2233720368547758e18, \"b\": -9223372036854775808}", 0},
+        {"{\"a\":[-123456789012345678901234567890,1e999,1E+1000]}",
+         "{\"a\": [-1.2345678901234568e29, 9.9999999999999997e199, 9.9999999999999997e199]}", 0},
+    };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        char field[LH_JSON_FIELD_BYTES];
+        lh_error error = {0};
+        size_t replaced = 99;
+        json_t *body =
+            lh_json_object_parse_freely(rows[i].body, strlen(rows[i].body), &replaced, &error);
+        if (!body)
+            fail_msg("%s: %s", rows[i].body, error.message);
+        char *read = json_dumps(body, JSON_ENSURE_ASCII);
+        assert_string_equal(read, rows[i].read);
+        assert_int_equal(replaced, rows[i].replaced);
+        free(read);
+        json_decref(body);
+    }
+}
+
+static void of_a_clients_body_the_rest_is_refused_too(void **state) {
+    (void)state;
+    static const char *const bad[] = {"",
+                                      "[]",
+                                      "\xef\xbb\xbf",
+                                      "{\"a\":\"\xff\"}",
+                                      "{\"a\":01}",
+                                      "{\"a\":\"\\u00\"}",
+                                      "{\"a\":\"\\ud83c\\u",
+                                      "{\"a\":\"\\",
+                                      "{\"a\":\"\\u\x10\x10\x10\x10\"}"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        size_t replaced;
         lh_error error;
-        assert_null(lh_json_object_parse_named(rows[i][0], strlen(rows[i][0]), field, &error));
+        if (lh_json_object_parse_freely(bad[i], strlen(bad[i]), &replaced, &error))
+            fail_msg("taken: %s", bad[i]);
         assert_int_equal(error.status, LH_ERR_MALFORMED);
-        assert_string_equal(field, rows[i][1]);
-        assert_string_equal(error.message, rows[i][2]);
     }
 }
 
@@ -111,8 +145,8 @@ static bool parses_depth(size_t depth, char open, char close) {
 
 static void bounds_the_depth(void **state) {
     (void)state;
-    assert_true(parses_depth(63, '[', ']'));
-    assert_false(parses_depth(64, '[', ']'));
+    assert_true(parses_depth(511, '[', ']'));
+    assert_false(parses_depth(512, '[', ']'));
     assert_false(parses_depth(2000000, '[', '['));
     assert_false(parses_depth(2000000, '{', '{'));
 }
@@ -147,6 +181,8 @@ int main(void) {
         cmocka_unit_test(refuses_all_else),
         cmocka_unit_test(names_the_field_of_a_value_that_is_not_taken),
         cmocka_unit_test(says_that_a_body_is_empty),
+        cmocka_unit_test(a_client_may_write_what_is_clear),
+        cmocka_unit_test(of_a_clients_body_the_rest_is_refused_too),
         cmocka_unit_test(bounds_the_depth),
         cmocka_unit_test(bounds_the_memory),
     };

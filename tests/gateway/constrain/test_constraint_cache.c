@@ -309,8 +309,8 @@ static json_t *wide_pattern(void) {
         *at++ = (char)(0x80 | (character >> 6 & 0x3f));
         *at++ = (char)(0x80 | (character & 0x3f));
     }
-    memcpy(at, "]{1000}$", 9);
-    return json_pack("{s:s,s:s,s:i}", "type", "string", "pattern", pattern, "minLength", 3);
+    memcpy(at, "]{1000,}$", 10);
+    return json_pack("{s:s,s:s,s:i}", "type", "string", "pattern", pattern, "minLength", 1001);
 }
 
 /* `length` times the word. */

@@ -96,7 +96,12 @@ static const table_row table[] = {
      "stop"},
     {BOTH, "'max_tokens':1", TAKEN},
     {BOTH, "'max_tokens':0", "max_tokens"},
-    {BOTH, "'max_tokens':-1", "max_tokens"},
+    {BOTH, "'max_tokens':-1,'n_predict':-1.0", TAKEN},
+    {BOTH, "'max_tokens':-2", "max_tokens"},
+    {BOTH, "'n_predict':3", TAKEN},
+    {BOTH, "'n_predict':0", "n_predict"},
+    {BOTH, "'n_predict':3,'min_tokens':4", "min_tokens"},
+    {CHAT, "'max_completion_tokens':-1", TAKEN},
     {BOTH, "'max_tokens':1.0", TAKEN},
     {BOTH, "'max_tokens':'1'", "max_tokens"},
     {BOTH, "'max_tokens':99999999999", "max_tokens"},
@@ -124,6 +129,7 @@ static const table_row table[] = {
     {BOTH, "'logit_bias':[1]", "logit_bias"},
     {CHAT, "'logprobs':true", TAKEN},
     {CHAT, "'logprobs':false,'top_logprobs':null", TAKEN},
+    {CHAT, "'top_logprobs':0", TAKEN},
     {CHAT, "'logprobs':1", "logprobs"},
     {CHAT, "'logprobs':true,'top_logprobs':0", TAKEN},
     {CHAT, "'logprobs':true,'top_logprobs':20", TAKEN},
@@ -175,13 +181,10 @@ static const table_row table[] = {
     {CHAT, "'audio':{'voice':'x'}", "audio"},
     {CHAT, "'audio':null", TAKEN},
     {CHAT, "'web_search_options':{}", "web_search_options"},
-    {CHAT, "'functions':[{}]", "functions"},
-    {CHAT, "'functions':[]", TAKEN},
-    {CHAT, "'store':true", "store"},
+    {CHAT, "'store':true", TAKEN},
     {CHAT, "'store':false", TAKEN},
-    {CHAT, "'store':'no'", "store"},
-    {COMPLETIONS, "'suffix':'x'", "suffix"},
-    {COMPLETIONS, "'suffix':''", TAKEN},
+    {COMPLETIONS, "'suffix':'x'", TAKEN},
+    {COMPLETIONS, "'parse_special':false", TAKEN},
     {CHAT, "'chat_template':'x'", "chat_template"},
     {CHAT, "'chat_template_kwargs':{}", TAKEN},
     {CHAT, "'chat_template_kwargs':{'a':1}", TAKEN},
@@ -198,7 +201,7 @@ static const table_row table[] = {
     {BOTH, "'mirostat':0,'mirostat_tau':5,'mirostat_eta':0.1", TAKEN},
     {BOTH, "'typical_p':0.9", "typical_p"},
     {BOTH, "'typical_p':1,'length_penalty':1.0,'top_n_sigma':-1", TAKEN},
-    {BOTH, "'n_predict':20", "n_predict"},
+    {BOTH, "'n_predict':20", TAKEN},
     {BOTH, "'length_penalty':2", "length_penalty"},
     {BOTH, "'model':'gpt-tiny'", TAKEN},
     /* Hints, and what nobody knows. */
@@ -231,8 +234,8 @@ static bool parse_body(const json_t *body, lh_openai_endpoint endpoint,
                        const lh_openai_limits *held_against, lh_openai_parameters *parameters,
                        lh_openai_error *error) {
     *error = (lh_openai_error){0};
-    lh_openai_parameters_parse(&(lh_body_reader){body, "", error, NULL}, endpoint, held_against,
-                               parameters);
+    lh_openai_parameters_parse(&(lh_body_reader){body, "", error, NULL, NULL}, endpoint,
+                               held_against, parameters);
     return !error->status;
 }
 

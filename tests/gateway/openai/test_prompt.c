@@ -2,6 +2,7 @@
  * it. */
 #include "gateway/openai/prompt.h"
 #include "tests/gateway/support/scripted_model.h"
+#include "tests/gateway/support/small_vocabulary.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -67,18 +68,59 @@ static void tokenizes_prompts(void **state) {
     uint32_t ids[] = {3 + 'h', 3 + 0xC3, 1, 3 + 0xA9};
     lh_openai_prompt prompts[] = {{.text = "h<|im_end|>", .length = 11},
                                   {.tokens = ids, .token_count = 4}};
+    lh_openai_request request = {.parameters = {.adds_special = true}, .parses_special = true};
     lh_tokens tokens = {0};
     lh_openai_error error;
-    assert_true(lh_openai_prompt_from_completion(model, &prompts[0], true, &tokens, &error));
-    assert_int_equal(tokens.count, 11); /* a user's text holds no control tokens */
+    assert_true(lh_openai_prompt_from_completion(model, &request, &prompts[0], &tokens, &error));
+    assert_int_equal(tokens.count, 2); /* who writes a whole prompt writes its marks, too */
     tokens.count = 0;
-    assert_true(lh_openai_prompt_from_completion(model, &prompts[1], true, &tokens, &error));
+    request.parses_special = false;
+    assert_true(lh_openai_prompt_from_completion(model, &request, &prompts[0], &tokens, &error));
+    assert_int_equal(tokens.count, 11);
+    tokens.count = 0;
+    assert_true(lh_openai_prompt_from_completion(model, &request, &prompts[1], &tokens, &error));
     assert_memory_equal(tokens.ids, ids, sizeof ids);
     lh_text_buffer text = {0};
     assert_int_equal(lh_openai_prompt_text(model, &prompts[1], &text), LH_OK);
     assert_memory_equal(text.bytes, "h\xc3\xa9", 3);
     lh_text_buffer_reset(&text);
     free(tokens.ids);
+}
+
+/* Of a vocabulary with the marks for it, and of one without. */
+static void fills_in_between_two_texts(void **state) {
+    small_vocabulary file = small_vocabulary_of_bytes();
+    small_vocabulary_add(&file, "<s>", 3);            /* 256 */
+    small_vocabulary_add(&file, "<|fim_suffix|>", 3); /* 257 */
+    small_vocabulary_add(&file, "<|fim_prefix|>", 4); /* 258 */
+    small_vocabulary_add(&file, "<|fim_middle|>", 3); /* 259 */
+    file.bos = 256;
+    file.add_bos = 1;
+    small_gguf opened = small_vocabulary_open(&file);
+    lh_tokenizer *tokenizer;
+    assert_int_equal(lh_tokenizer_create(opened.gguf, &tokenizer, NULL), LH_OK);
+    const lh_served_model model = {.tokenizer = tokenizer};
+    const lh_openai_prompt prompt = {.text = "<s>a", .length = 4};
+    lh_openai_request request = {
+        .parameters = {.adds_special = true}, .parses_special = true, .suffix = "b"};
+    lh_tokens tokens = {0};
+    lh_openai_error error;
+    assert_true(lh_openai_prompt_from_completion(&model, &request, &prompt, &tokens, &error));
+    static const uint32_t wanted[] = {256, 258, 256, 'a', 257, 'b', 259};
+    assert_int_equal(tokens.count, 7);
+    assert_memory_equal(tokens.ids, wanted, sizeof wanted);
+    tokens.count = 0;
+    request.suffix = NULL; /* the begin-of-sequence is there once */
+    assert_true(lh_openai_prompt_from_completion(&model, &request, &prompt, &tokens, &error));
+    assert_int_equal(tokens.count, 2);
+    assert_int_equal(tokens.ids[1], 'a');
+    request.suffix = "b";
+    assert_false(lh_openai_prompt_from_completion(scripted_model_served(*state), &request, &prompt,
+                                                  &tokens, &error));
+    assert_string_equal(error.param, "suffix");
+    free(tokens.ids);
+    lh_tokenizer_destroy(tokenizer);
+    small_gguf_close(&opened);
 }
 
 static void says_why_a_model_cannot_chat(void **state) {
@@ -126,6 +168,7 @@ int main(void) {
         cmocka_unit_test(fits_to_the_last_token),
         cmocka_unit_test(says_so_in_the_words_that_clients_know),
         cmocka_unit_test(tokenizes_prompts),
+        cmocka_unit_test(fills_in_between_two_texts),
         cmocka_unit_test(says_why_a_model_cannot_chat),
         cmocka_unit_test(refuses_what_the_template_does),
         cmocka_unit_test(knows_the_longest_token),

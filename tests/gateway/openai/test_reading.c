@@ -97,6 +97,26 @@ static void keeps_what_the_parameters_need(void **state) {
     lh_openai_reading_reset(&reading);
 }
 
+/* What a client writes in a way that nobody else would take. */
+static void reads_what_is_clear(void **state) {
+    static const struct {
+        const char *body;
+        size_t replaced;
+    } bodies[] = {{"\xef\xbb\xbf{'prompt':'a','max_tokens':1}", 0},
+                  {"{'prompt':'a\\u0000\\ud800','max_tokens':1}", 2},
+                  {"{'prompt':'a','max_tokens':9999,'max_tokens':1}", 0},
+                  {"{'prompt':'a','max_tokens':1,'unheard_of':99999999999999999999}", 0}};
+    for (size_t i = 0; i < sizeof bodies / sizeof bodies[0]; i++) {
+        lh_openai_reading reading;
+        lh_openai_error error = {0};
+        if (!take(*state, LH_READING_COMPLETIONS, bodies[i].body, &reading, &error))
+            fail_msg("%s: %s", bodies[i].body, error.message);
+        assert_int_equal(reading.replaced_characters, bodies[i].replaced);
+        assert_int_equal(reading.prompts[0].max_tokens, 1);
+        lh_openai_reading_reset(&reading);
+    }
+}
+
 static void says_what_is_wrong(void **state) {
     static const struct {
         const char *body, *param, *code;
@@ -138,8 +158,9 @@ static void draws_what_it_takes(void **state) {
     assert_string_equal(json_string_value(json_array_get(required, 0)), "prompt");
     /* What is there must not be null, which counts as absent. */
     assert_int_equal(json_array_size(json_object_get(field_of(schema, "prompt"), "type")), 2);
-    assert_string_equal(json_string_value(json_object_get(field_of(schema, "n_predict"), "type")),
-                        "null");
+    assert_string_equal(
+        json_string_value(json_object_get(field_of(schema, "truncate_prompt_tokens"), "type")),
+        "null");
     assert_null(json_object_get(json_object_get(schema, "properties"), "messages"));
     json_decref(schema);
     b->service.config.limits.choices_max = lh_openai_api_config_default().limits.choices_max;
@@ -192,6 +213,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_each_prompt),
         cmocka_unit_test(keeps_what_the_parameters_need),
+        cmocka_unit_test(reads_what_is_clear),
         cmocka_unit_test(says_what_is_wrong),
         cmocka_unit_test(draws_what_it_takes),
         cmocka_unit_test(inputs_of_embeddings_end_as_the_file_wants),

@@ -5,6 +5,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -83,6 +84,15 @@ static const table_row chats[] = {
     {"{'messages':[{'role':'user','content':[{'type':'file'}]}]}", "messages[0].content[0]"},
     {"{'messages':[{'role':'user','content':'x'}],'response_format':{'type':'text'}}", NULL},
     {"{'messages':[{'role':'user','content':'x'}],'response_format':{'type':'json_object'}}", NULL},
+    {"{'messages':[{'role':'user','content':'x'}],'response_format':{'type':'json_schema',"
+     "'json_schema':{'name':'n','strict':true,'schema':{'items':{'uniqueItems':true}}}}}",
+     "response_format.json_schema.schema"},
+    {"{'messages':[{'role':'user','content':'x'}],'response_format':{'type':'json_schema',"
+     "'json_schema':{'name':'n','schema':{'items':{'uniqueItems':true}}}}}",
+     NULL},
+    {CALLABLE("{'type':'function','function':{'name':'f','strict':true,'parameters':{'properties':"
+              "{'a':{'uniqueItems':true}}}}}"),
+     "tools[0].function.parameters"},
     {"{'messages':[{'role':'user','content':'x'}],'response_format':{'type':'json_schema'}}",
      "response_format.json_schema"},
     {"{'messages':[{'role':'user','content':'x'}],'response_format':{'type':'json_object'},'tools':"
@@ -127,9 +137,22 @@ static const table_row chats[] = {
      NULL},
     {CALLABLE(F "],'tool_choice':['auto'"), "tool_choice"},
     {CALLABLE(F "],'tool_choice':'none','x':["), NULL},
-    {CALLABLE(F "],'tool_choice':'any','x':["), "tool_choice"},
-    {CALLABLE(F "],'tool_choice':{'type':'function'},'x':["), "tool_choice.function.name"},
+    {CALLABLE(F "],'tool_choice':'any','x':["), NULL},
+    {CALLABLE(F "],'tool_choice':'some','x':["), "tool_choice"},
+    {CALLABLE(F "],'tool_choice':{'type':'function'},'x':["), "tool_choice"},
     {CALLABLE(F "],'tool_choice':{'type':'custom'},'x':["), "tool_choice"},
+    {CALLABLE(F "],'tool_choice':{'type':'web_search'},'x':["), "tool_choice"},
+    {CALLABLE(F "],'tool_choice':{'type':'auto'},'x':["), NULL},
+    {CALLABLE(F "],'tool_choice':{'type':'any'},'x':["), NULL},
+    {CALLABLE(F "],'tool_choice':{'type':'function','name':'f'},'x':["), NULL},
+    {CALLABLE(F "],'tool_choice':{'type':'tool','name':'f'},'x':["), NULL},
+    {CALLABLE(F "],'tool_choice':{'type':'allowed_tools'},'x':["), "tool_choice"},
+    {CALLABLE(F "],'tool_choice':{'type':'allowed_tools','allowed_tools':{'mode':'required',"
+                "'tools':[{'type':'function','function':{'name':'f'}}]}},'x':["),
+     NULL},
+    {CALLABLE(F "],'tool_choice':{'type':'allowed_tools','mode':'required','tools':["
+                "{'type':'function','name':'g'}]},'x':["),
+     "tool_choice"},
     {CALLABLE(F "],'tool_choice':{'type':'function','function':{'name':'g'}},'x':["),
      "tool_choice"},
     {"{'messages':[{'role':'user','content':'x'}],'tools':[],'tool_choice':'auto'}", NULL},
@@ -139,7 +162,30 @@ static const table_row chats[] = {
     {"{'messages':[{'role':'user','content':'x'}],'parallel_tool_calls':'no'}",
      "parallel_tool_calls"},
     {"{'messages':[{'role':'user','content':'x'}],'function_call':'none'}", NULL},
-    {"{'messages':[{'role':'user','content':'x'}],'function_call':{'name':'f'}}", "function_call"},
+    {"{'messages':[{'role':'user','content':'x'}],'functions':[{}]}", "functions[0].name"},
+    {"{'messages':[{'role':'user','content':'x'}],'functions':[]}", NULL},
+    {"{'messages':[{'role':'user','content':'x'}],'functions':[{'name':'f'}],'function_call':"
+     "{'name':'g'}}",
+     "tool_choice"},
+    {"{'messages':[{'role':'user','content':'x'}],'functions':[{'name':'f'}],'function_call':"
+     "'some'}",
+     "function_call"},
+    {"{'messages':[{'role':'assistant','content':null,'function_call':{'name':'f','arguments':'{}'"
+     "}},{'role':'function','name':'f','content':'x'}]}",
+     NULL},
+    {"{'messages':[{'role':'assistant','content':null,'function_call':{'arguments':'{}'}}]}",
+     "messages[0].function_call.name"},
+    {"{'messages':[{'role':'assistant','content':[{'type':'refusal','refusal':'no'},"
+     "{'type':'thinking','thinking':'Hm'},{'type':'output_text','text':'x'}]}]}",
+     NULL},
+    {"{'messages':[{'role':'user','content':'x'}],'think':5}", "think"},
+    {"{'messages':[{'role':'user','content':'x'}],'think':'high','enable_thinking':true,"
+     "'thinking':{'type':'enabled','budget_tokens':5},'reasoning':{'max_tokens':5}}",
+     NULL},
+    {"{'messages':[{'role':'user','content':'x'}],'enable_thinking':'no'}", "enable_thinking"},
+    {"{'messages':[{'role':'user','content':'x'}],'thinking':{'type':'off'}}", "thinking.type"},
+    {"{'messages':[{'role':'user','content':'x'}],'reasoning':{'effort':'huge'}}",
+     "reasoning.effort"},
     {"{'messages':[{'role':'user','content':'x'}],'reasoning_effort':'max','verbosity':'low'}",
      NULL},
     {"{'messages':[{'role':'user','content':'x'}],'reasoning_effort':'huge'}", "reasoning_effort"},
@@ -184,7 +230,7 @@ static const table_row completions[] = {
     {"{'prompt':'a','best_of':2}", "best_of"},
     {"{'prompt':'a','best_of':1,'n':2}", "best_of"},
     {"{'prompt':'a','best_of':21}", "best_of"},
-    {"{'prompt':'a','suffix':'b'}", "suffix"},
+    {"{'prompt':'a','suffix':5}", "suffix"},
     {"{'prompt':'a','logprobs':true}", "logprobs"},
 };
 
@@ -283,10 +329,91 @@ static void survives_without_memory(void **state) {
     }
 }
 
+static bool parse(const char *body, lh_openai_request *request, lh_openai_error *error) {
+    return lh_openai_request_parse(json_of(body), LH_OPENAI_CHAT, &limits, request, error);
+}
+
+/* The elder words for tools become the newer ones, and the answer keeps to them. */
+static void functions_are_tools(void **state) {
+    (void)state;
+    static const char body[] =
+        "{'messages':[{'role':'user','content':'x'},{'role':'assistant','content':null,"
+        "'function_call':{'name':'f','arguments':'{}'}},{'role':'function','name':'f','content':"
+        "'y'}],'functions':[{'name':'f'},{'name':'g'}],'function_call':{'name':'g'}}";
+    lh_openai_request request;
+    lh_openai_error error;
+    assert_true(parse(body, &request, &error));
+    assert_true(request.calls_functions && request.tools.has_one_call);
+    assert_int_equal(request.tools.choice, LH_TOOL_CHOICE_NAMED);
+    assert_string_equal(request.tools.name, "g");
+    assert_int_equal(json_array_size(request.tools.list), 2);
+    const json_t *call = json_array_get(request.messages[1].tool_calls, 0);
+    assert_string_equal(request.messages[2].role, "tool");
+    assert_string_equal(request.messages[2].tool_call_id,
+                        json_string_value(json_object_get(call, "id")));
+    lh_openai_request_reset(&request);
+}
+
+static void allowed_tools_are_all_that_there_are(void **state) {
+    (void)state;
+    static const char body[] =
+        "{'messages':[{'role':'user','content':'x'}],'tools':[{'type':'function','function':"
+        "{'name':'f'}},{'type':'function','function':{'name':'g'}}],'tool_choice':{'type':"
+        "'allowed_tools','allowed_tools':{'mode':'required','tools':[{'type':'function',"
+        "'function':{'name':'g'}}]}}}";
+    lh_openai_request request;
+    lh_openai_error error;
+    assert_true(parse(body, &request, &error));
+    assert_int_equal(request.tools.choice, LH_TOOL_CHOICE_REQUIRED);
+    assert_int_equal(json_array_size(request.tools.list), 1);
+    lh_openai_request_reset(&request);
+}
+
+static void thoughts_are_declined_in_many_words(void **state) {
+    (void)state;
+    static const char *const words[] = {
+        "'enable_thinking':false",
+        "'think':false",
+        "'thinking':{'type':'disabled'}",
+        "'reasoning':{'effort':'none'}",
+        "'reasoning':{'enabled':false}",
+        "'reasoning_effort':'none'",
+        "'think':false,'reasoning':{'enabled':true,'effort':'none'}"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        char body[200];
+        lh_openai_request request;
+        lh_openai_error error;
+        snprintf(body, sizeof body, "{'messages':[{'role':'user','content':'x'}],%s}", words[i]);
+        assert_true(parse(body, &request, &error));
+        assert_string_equal(json_string_value(request.reasoning_effort), "none");
+        lh_openai_request_reset(&request);
+    }
+}
+
+static void thoughts_that_are_wanted_are_told_to_the_template(void **state) {
+    (void)state;
+    lh_openai_request request;
+    lh_openai_error error;
+    assert_true(parse("{'messages':[{'role':'user','content':'x'}],'enable_thinking':true,"
+                      "'chat_template_kwargs':{'thinking':false,'a':1}}",
+                      &request, &error));
+    const json_t *arguments = request.template_arguments;
+    assert_true(json_is_true(json_object_get(arguments, "enable_thinking")));
+    assert_true(json_is_false(json_object_get(arguments, "thinking")));
+    assert_int_equal(json_integer_value(json_object_get(arguments, "a")), 1);
+    lh_openai_request_reset(&request);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(chat_takes_and_refuses),  cmocka_unit_test(completions_take_and_refuse),
-        cmocka_unit_test(reads_messages),          cmocka_unit_test(reads_prompts),
+        cmocka_unit_test(functions_are_tools),
+        cmocka_unit_test(allowed_tools_are_all_that_there_are),
+        cmocka_unit_test(thoughts_are_declined_in_many_words),
+        cmocka_unit_test(thoughts_that_are_wanted_are_told_to_the_template),
+        cmocka_unit_test(chat_takes_and_refuses),
+        cmocka_unit_test(completions_take_and_refuse),
+        cmocka_unit_test(reads_messages),
+        cmocka_unit_test(reads_prompts),
         cmocka_unit_test(survives_without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

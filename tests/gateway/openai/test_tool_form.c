@@ -139,9 +139,18 @@ static void write_token(answer *out, const lh_tokenizer *tokenizer, uint32_t tok
     out->text[out->length] = '\0';
 }
 
+/* A model that writes a line feed behind its last call can end there, though a further call would
+ * begin so. */
+static void end_line(lh_constraint_state *at, const lh_tokenizer *tokenizer, answer *out) {
+    assert_int_equal(lh_constraint_state_take(at, '\n', NULL), LH_OK);
+    write_token(out, tokenizer, '\n');
+    if (!lh_constraint_state_may_end(at))
+        fail_msg("\"%s\" must go on", out->text);
+}
+
 /* A random way; where it may end with as many calls as are wanted, it does. */
 static void walk(lh_constraint *constraint, const lh_tokenizer *tokenizer, size_t wanted,
-                 uint64_t *random, answer *out) {
+                 bool ends_line, uint64_t *random, answer *out) {
     lh_constraint_state *at;
     *out = (answer){.length = 0};
     assert_int_equal(lh_constraint_state_create(constraint, &at, NULL), LH_OK);
@@ -158,6 +167,8 @@ static void walk(lh_constraint *constraint, const lh_tokenizer *tokenizer, size_
         assert_int_equal(lh_constraint_state_take(at, token, NULL), LH_OK);
         write_token(out, tokenizer, token);
     }
+    if (ends_line && !lh_constraint_state_is_finished(at))
+        end_line(at, tokenizer, out);
     lh_constraint_state_destroy(at);
 }
 
@@ -199,7 +210,7 @@ static outcome read_answer(const lh_tool_format *format, const json_t *tools, co
                          LH_OK);
         gather(&parser, &out);
     }
-    assert_int_equal(lh_tool_call_parser_finish(&parser, &out.text, NULL), LH_OK);
+    assert_int_equal(lh_tool_call_parser_finish(&parser, false, &out.text, NULL), LH_OK);
     gather(&parser, &out);
     lh_tool_call_parser_reset(&parser);
     return out;
@@ -280,7 +291,8 @@ static size_t walk_format(const lh_tool_format *format, const probe_vocabulary *
         fail_msg("%s: %s", format->name, error.message);
     for (size_t i = 0; i < WALKS; i++) {
         static answer out;
-        walk(constraint, vocabulary->tokenizer, 1 + i % 2, &random, &out);
+        walk(constraint, vocabulary->tokenizer, 1 + i % 2, !has_one_call && format->writing.between,
+             &random, &out);
         size_t calls = count_calls(&out);
         most = calls > most ? calls : most;
         check_answer(format, list, &out, calls);
@@ -307,6 +319,44 @@ static void walk_all(size_t controls) {
     probe_vocabulary_reset(&vocabulary);
 }
 
+/* A tool that takes a text of its own grammar, in each format. */
+static void a_grammar_of_ones_own_is_kept(void **state) {
+    (void)state;
+    probe_vocabulary vocabulary = vocabulary_with(sizeof marks / sizeof *marks);
+    lh_constraint_cache *cache;
+    assert_int_equal(lh_constraint_cache_create(vocabulary.vocabulary, &cache, NULL), LH_OK);
+    json_t *list = json_pack("[{s:s,s:{s:s}}]", "type", "function", "function", "name", "fn_one"),
+           *kinds = json_pack("{s:{s:s,s:{s:s,s:s}}}", "fn_one", "type", "custom", "grammar",
+                              "syntax", "lark", "definition",
+                              "start: line+\nline: /[ab\"\\\\]/ LF\n%import common.LF");
+    const lh_openai_tools tools = {
+        .list = list, .choice = LH_TOOL_CHOICE_REQUIRED, .has_one_call = true, .kinds = kinds};
+    uint64_t random = 1;
+    for (size_t i = 0; i < sizeof signs / sizeof *signs; i++) {
+        static answer out;
+        const lh_tool_format *format = lh_tool_format_find(signs[i], strlen(signs[i]));
+        json_t *form = lh_openai_tool_form(&tools, format, vocabulary.tokenizer, NULL, NULL);
+        const lh_constraint_source source = {.kind = LH_CONSTRAINT_CALLS, .value = form};
+        lh_constraint *constraint;
+        assert_int_equal(lh_constraint_cache_find(cache, &source, &constraint, NULL), LH_OK);
+        walk(constraint, vocabulary.tokenizer, 1, false, &random, &out);
+        outcome read = read_answer(format, list, &out, out.length);
+        assert_int_equal(read.count, 1);
+        json_t *arguments = parse_json(read.arguments[0].bytes, read.arguments[0].length);
+        const char *input = json_string_value(json_object_get(arguments, "input"));
+        if (!input || !*input || strspn(input, "ab\"\\\n") != strlen(input))
+            fail_msg("%s: \"%s\" of \"%s\"", format->name, input, out.text);
+        json_decref(arguments);
+        reset(&read);
+        lh_constraint_release(constraint);
+        json_decref(form);
+    }
+    json_decref(list);
+    json_decref(kinds);
+    lh_constraint_cache_destroy(cache);
+    probe_vocabulary_reset(&vocabulary);
+}
+
 static void marks_may_be_control_tokens(void **state) {
     (void)state;
     walk_all(sizeof marks / sizeof *marks);
@@ -321,6 +371,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(marks_may_be_control_tokens),
         cmocka_unit_test(marks_may_be_text),
+        cmocka_unit_test(a_grammar_of_ones_own_is_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

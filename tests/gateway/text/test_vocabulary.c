@@ -92,6 +92,43 @@ static void without_types_all_are_normal(void **state) {
     lh_vocabulary_destroy(vocabulary);
 }
 
+static void of_sentencepiece_without_types_bytes_have_names(void **state) {
+    (void)state;
+    small_vocabulary file = small_vocabulary_spm();
+    file.type_count = 0;
+    small_gguf opened = small_vocabulary_open(&file);
+    lh_vocabulary *vocabulary;
+    assert_int_equal(
+        lh_vocabulary_create(opened.gguf, LH_SPELLING_SENTENCEPIECE, &vocabulary, NULL), LH_OK);
+    assert_int_equal(lh_vocabulary_type(vocabulary, 'a'), LH_TOKEN_BYTE);
+    expect_text(lh_vocabulary_bytes(vocabulary, 'a'), "a");
+    assert_int_equal(lh_vocabulary_type(vocabulary, 259), LH_TOKEN_NORMAL);
+    lh_vocabulary_destroy(vocabulary);
+    small_gguf_close(&opened);
+}
+
+/* What a template writes, and nobody may read as text. */
+static void marks_are_control_tokens_whatever_their_type_is(void **state) {
+    (void)state;
+    small_vocabulary file = small_vocabulary_rich();
+    small_vocabulary_add(&file, "<|im_end|>", LH_TOKEN_NORMAL);
+    small_vocabulary_add(&file, "[DONE]", LH_TOKEN_NORMAL);
+    small_vocabulary_add(&file, "<|other|>", LH_TOKEN_NORMAL);
+    file.eot = 268;
+    lh_vocabulary *vocabulary = create_sound(&file);
+    assert_int_equal(lh_vocabulary_type(vocabulary, 267), LH_TOKEN_CONTROL); /* a known name */
+    assert_int_equal(lh_vocabulary_type(vocabulary, 268), LH_TOKEN_CONTROL); /* by the file's id */
+    assert_int_equal(lh_vocabulary_type(vocabulary, 269), LH_TOKEN_NORMAL);
+    lh_vocabulary_destroy(vocabulary);
+    file.type_count = 0;
+    file.tokens[266] = "\u0120\u0120";
+    vocabulary = create_sound(&file);
+    assert_int_equal(lh_vocabulary_type(vocabulary, 267), LH_TOKEN_CONTROL);
+    expect_text(lh_vocabulary_name(vocabulary, 267), "<|im_end|>");
+    expect_text(lh_vocabulary_bytes(vocabulary, 267), "");
+    lh_vocabulary_destroy(vocabulary);
+}
+
 static void expect_refusal(const small_vocabulary *file, const char *words) {
     lh_vocabulary *vocabulary;
     lh_error error;
@@ -246,9 +283,6 @@ static void reads_the_spelling_of_sentencepiece(void **state) {
     file.types[260] = 6;
     assert_int_equal(create_spm(&file, &vocabulary, &error), LH_ERR_MALFORMED);
     assert_string_equal(error.message, "tokenizer.ggml.tokens[260] is no name of a byte");
-    file.type_count = 0;
-    assert_int_equal(create_spm(&file, &vocabulary, &error), LH_ERR_MALFORMED);
-    assert_string_equal(error.message, "the file has no tokenizer.ggml.token_type");
 }
 
 int main(void) {
@@ -256,6 +290,8 @@ int main(void) {
         cmocka_unit_test(tells_type_bytes_and_name),
         cmocka_unit_test(finds_normal_tokens_by_their_bytes),
         cmocka_unit_test(without_types_all_are_normal),
+        cmocka_unit_test(of_sentencepiece_without_types_bytes_have_names),
+        cmocka_unit_test(marks_are_control_tokens_whatever_their_type_is),
         cmocka_unit_test(refuses_lists_of_the_wrong_length),
         cmocka_unit_test(refuses_types_out_of_range),
         cmocka_unit_test(refuses_texts_that_are_no_tokens),

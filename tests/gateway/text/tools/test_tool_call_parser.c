@@ -76,20 +76,21 @@ static void expect(const outcome *out, const char *text, const char *calls, cons
                  calls);
 }
 
-static void check(const lh_tool_format *format, const char *answer, const char *text,
-                  const char *calls) {
+static void check_with(const lh_tool_format *format, const json_t *tools, const char *answer,
+                       const char *text, const char *calls) {
     size_t length = strlen(answer);
     for (size_t cut = 0; cut <= length + 1; cut++) { /* the last one: byte by byte */
         lh_tool_call_parser parser;
         outcome out = {.count = 0};
         lh_tool_call_parser_init(&parser, format, LH_TOOL_CALLS_MAX);
+        parser.tools = tools;
         for (size_t i = 0; cut > length && i < length; i++)
             push(&parser, answer + i, 1, &out);
         if (cut <= length) {
             push(&parser, answer, cut, &out);
             push(&parser, answer + cut, length - cut, &out);
         }
-        assert_int_equal(lh_tool_call_parser_finish(&parser, &out.text, NULL), LH_OK);
+        assert_int_equal(lh_tool_call_parser_finish(&parser, false, &out.text, NULL), LH_OK);
         gather(&parser, &out);
         if (out.is_open)
             note(&out, ")", 1);
@@ -97,6 +98,11 @@ static void check(const lh_tool_format *format, const char *answer, const char *
         lh_tool_call_parser_reset(&parser);
         lh_text_buffer_reset(&out.text);
     }
+}
+
+static void check(const lh_tool_format *format, const char *answer, const char *text,
+                  const char *calls) {
+    check_with(format, NULL, answer, text, calls);
 }
 
 static void each_format_is_read(void **state) {
@@ -204,6 +210,40 @@ static void schemas_say_what_is_a_text(void **state) {
     json_decref(tools);
 }
 
+/* Models that were taught marks forget them, and write a call as they write code. */
+static void a_call_in_a_fence_is_one(void **state) {
+    (void)state;
+    json_t *tools = some_tools();
+    const lh_tool_format *formats[] = {HERMES, LLAMA};
+    for (size_t i = 0; i < 2; i++) {
+        check_with(
+            formats[i], tools,
+            "I call it:\n```json\n{\"name\": \"f\", \"arguments\": {\"a\": \"```\"}}\n```\nWell.",
+            "I call it:Well.", "0 f({\"a\": \"```\"})");
+        check_with(
+            formats[i], tools,
+            "So ```\n[{\"type\": \"function\", \"name\": \"f\", \"parameters\": {}}, {\"name\": "
+            "\"f\", \"arguments\": {}}]\n```",
+            "So", "0 f({}) 1 f({})");
+        check_with(formats[i], NULL, "``` \n{\"name\": \"f\", \"arguments\": {}}\n```",
+                   "``` \n{\"name\": \"f\", \"arguments\": {}}\n```", "");
+    }
+    static const char *const texts[] = {
+        "```python\nprint(1)\n```\nThen ``` and `x` and ````",
+        "```json\n{\"name\": \"other\", \"arguments\": {}}\n```\nend",
+        "```json\n{\"city\": \"Bern\", \"name\": \"f\"}\n``` so",
+        "```json\n{\"name\": \"f\"}\n```",
+        "```json\n[1, 2]\n```",
+        "```json\n```",
+        "``",
+        "```json",
+        "```json\n{\"name\": \"f\", \"argu",
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        check_with(HERMES, tools, texts[i], texts[i], "");
+    json_decref(tools);
+}
+
 /* As the channels leave them (channels.h). */
 static void calls_in_headers_are_read(void **state) {
     (void)state;
@@ -243,6 +283,37 @@ static void what_only_looks_like_a_call_is_text(void **state) {
     check(DEEPSEEK, "<｜tool▁calls▁begin｜>no", "<｜tool▁calls▁begin｜>no", "");
     check(NULL, "<tool_call>{\"name\":\"f\",\"arguments\":{}}",
           "<tool_call>{\"name\":\"f\",\"arguments\":{}}", "");
+}
+
+/* Where the answer was cut, the head of a call is no text. */
+static void a_call_that_is_cut_leaves_no_text(void **state) {
+    (void)state;
+    static const char *const heads[] = {"<tool_cal", "<tool_call>", "<tool_call>\n{",
+                                        "<tool_call>\n{\"name\": \"f\"",
+                                        "<tool_call>\n{\"arguments\": {\"a\": 1}"};
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
+        lh_tool_call_parser parser;
+        outcome out = {.count = 0};
+        lh_tool_call_parser_init(&parser, HERMES, LH_TOOL_CALLS_MAX);
+        push(&parser, "So: ", 4, &out);
+        push(&parser, heads[i], strlen(heads[i]), &out);
+        assert_int_equal(lh_tool_call_parser_finish(&parser, true, &out.text, NULL), LH_OK);
+        expect(&out, "So:", "", heads[i], 0);
+        lh_tool_call_parser_reset(&parser);
+        lh_text_buffer_reset(&out.text);
+    }
+}
+
+static void what_is_cut_and_begins_no_call_is_text(void **state) {
+    (void)state;
+    lh_tool_call_parser parser;
+    outcome out = {.count = 0};
+    lh_tool_call_parser_init(&parser, HERMES, LH_TOOL_CALLS_MAX);
+    push(&parser, "if a <", 6, &out);
+    assert_int_equal(lh_tool_call_parser_finish(&parser, true, &out.text, NULL), LH_OK);
+    expect(&out, "if a <", "", "if a <", 0);
+    lh_tool_call_parser_reset(&parser);
+    lh_text_buffer_reset(&out.text);
 }
 
 static void unusual_calls_are_calls(void **state) {
@@ -294,7 +365,7 @@ static void calls_without_end_are_bounded(void **state) {
         lh_tool_call_parser_drop(&parser);
     }
     assert_int_equal(parser.count, LH_TOOL_CALLS_MAX);
-    assert_int_equal(lh_tool_call_parser_finish(&parser, &text, NULL), LH_OK);
+    assert_int_equal(lh_tool_call_parser_finish(&parser, false, &text, NULL), LH_OK);
     assert_int_equal(text.length, 0);
     lh_tool_call_parser_reset(&parser);
     lh_text_buffer_reset(&text);
@@ -319,7 +390,7 @@ static void fail_each(const lh_tool_format *format, const char *answer) {
         failing_malloc_arm(++n);
         status = lh_tool_call_parser_push(&parser, answer, strlen(answer), &text, NULL);
         if (status == LH_OK)
-            status = lh_tool_call_parser_finish(&parser, &text, NULL);
+            status = lh_tool_call_parser_finish(&parser, false, &text, NULL);
         assert_int_equal(failing_malloc_disarm(), status != LH_OK);
         lh_tool_call_parser_reset(&parser);
         lh_text_buffer_reset(&text);
@@ -344,6 +415,9 @@ int main(void) {
         cmocka_unit_test(schemas_say_what_is_a_text),
         cmocka_unit_test(calls_in_headers_are_read),
         cmocka_unit_test(what_only_looks_like_a_call_is_text),
+        cmocka_unit_test(a_call_in_a_fence_is_one),
+        cmocka_unit_test(a_call_that_is_cut_leaves_no_text),
+        cmocka_unit_test(what_is_cut_and_begins_no_call_is_text),
         cmocka_unit_test(unusual_calls_are_calls),
         cmocka_unit_test(ids_are_what_the_template_takes),
         cmocka_unit_test(calls_without_end_are_bounded),
