@@ -179,7 +179,6 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(takes_objects),
         cmocka_unit_test(refuses_all_else),
-        cmocka_unit_test(names_the_field_of_a_value_that_is_not_taken),
         cmocka_unit_test(says_that_a_body_is_empty),
         cmocka_unit_test(a_client_may_write_what_is_clear),
         cmocka_unit_test(of_a_clients_body_the_rest_is_refused_too),
