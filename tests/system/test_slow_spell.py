@@ -14,8 +14,8 @@ from fleet import Fleet
 from programs import build_folder, need_file, run_tests, wait_until
 from raw_http import ask
 
-ROWS = 400
-PROMPTS = 7
+ROWS = 200
+PROMPTS = 5
 SPELL_S = 20 if os.environ.get("LONGHAUL_TEST_QUICK") else 60
 # Slower machines: two of them leave half of their core, so that only the other work slows them.
 SLOWDOWN = "4"
@@ -72,7 +72,7 @@ class SlowSpell(unittest.TestCase):
         return self.fleet.fleet_state()["chains"][0]["overlap"]["stages"]
 
     def doctor(self):
-        return subprocess.run([build_folder() / "longhaul-gateway", "doctor", "--gateway", self.fleet.url], capture_output=True, text=True).stdout
+        return subprocess.run([build_folder() / "longhaul-gateway", "doctor", "--url", self.fleet.url], capture_output=True, text=True).stdout
 
     def times(self, overlap="auto"):
         return [self.complete(overlap=overlap)["time_to_first_token_ms"] for _ in range(PROMPTS)]
@@ -85,7 +85,7 @@ class SlowSpell(unittest.TestCase):
             while time.monotonic() < end:
                 self.complete(rows=ROWS // 4, tokens=8)
                 most = max(most, *(stage["calibrated_times"] for stage in self.stages()))
-                if most > 2 and "stage speed" not in self.said:
+                if most > 2 and "TO DO   stage speed" not in self.said:
                     self.said = self.doctor()
         return most
 
@@ -102,7 +102,7 @@ class SlowSpell(unittest.TestCase):
         print(f"    before {statistics.median(before):.0f} ms; up to {most:.1f} times as slow; the first one after {first:.0f} ms, all "
               f"{statistics.median(after):.0f}; without overlap {statistics.median(off):.0f}")
         self.assertGreater(most, 2)
-        self.assertIn("times as long as when its stage was loaded", self.said)
+        self.assertRegex(self.said, r"TO DO +stage speed +worker-")
         self.assertLess(statistics.median(after), 1.1 * statistics.median(before))
         self.assertLess(statistics.median(after), 1.1 * statistics.median(off))
         self.assertLess(first, 1.1 * max(before))

@@ -31,13 +31,12 @@
  * line through its neighbours, by and by.
  *
  * That alone would not do where other work holds up a machine for minutes: it slows steps of some
- * lengths far more than others, and those that were under way meanwhile. When it is over, only steps
- * of a length that is believed to be quick come, and nothing would ever correct the others. But
- * others' work only adds to what a step takes by itself; and that a calibration has measured, at
- * most too high where it was held up, too. So it is a reference, or where steps have been quicker
- * the least that was believed of them; and whatever step is believed, all others are held to the
- * proportions of their references beside it: closely where the whole machine has changed, else but
- * for PROPORTION_FACTOR. */
+ * lengths far more than others. When it is over, only steps of a length that is believed to be
+ * quick come, and nothing would ever correct the others. But others' work only adds to what a step
+ * takes by itself; and that a calibration has measured, at most too high where it was held up, too.
+ * So this is a reference, or where steps have been quicker the least that was believed of them; and
+ * whatever step is believed, all others are held to the proportions of their references beside it:
+ * closely where the whole machine has changed, else but for PROPORTION_FACTOR. */
 #include "worker/serve/meter.h"
 
 #include "common/base/arithmetic.h"
