@@ -43,6 +43,9 @@ typedef struct lh_compute_profile {
         draw_more_us;
     double shard_us; /* what each column shard after the first costs more */
     double step_us;  /* outside of the arithmetic: queues, encoding, frames, for each step */
+    /* as many times as long as when the stage was calibrated, or as at its quickest since, the last
+     * steps took; 0: not known */
+    double calibrated_times;
     int64_t age_us;
 } lh_compute_profile;
 

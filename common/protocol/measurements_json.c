@@ -11,6 +11,7 @@
 #define TIME_US_MAX      1e12
 #define BYTES_MAX        1e12
 #define BYTES_PER_US_MAX 1e6
+#define TIMES_MAX        1e12
 #define AGE_US_MAX       INT64_C(1000000000000000)
 
 /* ---- Out ---- */
@@ -60,13 +61,14 @@ json_t *lh_compute_profile_render(const lh_compute_profile *profile) {
     if (profile->point_count == 0)
         return json_null();
     return json_pack(
-        "{s:o,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:I}", "points", render_points(profile),
+        "{s:o,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:I}", "points", render_points(profile),
         "us_per_row_position", within(profile->us_per_row_position, TIME_US_MAX), "take_share",
         within(profile->take_share, 1), "give_share", within(profile->give_share, 1), "draw_us",
         within(profile->draw_us, TIME_US_MAX), "draw_more_us",
         within(profile->draw_more_us, TIME_US_MAX), "shard_us",
         within(profile->shard_us, TIME_US_MAX), "step_us", within(profile->step_us, TIME_US_MAX),
-        "age_us", integer_within(profile->age_us, AGE_US_MAX));
+        "calibrated_times", within(profile->calibrated_times, TIMES_MAX), "age_us",
+        integer_within(profile->age_us, AGE_US_MAX));
 }
 
 json_t *lh_hop_profile_render(const lh_hop_profile *profile) {
@@ -149,6 +151,7 @@ void lh_compute_profile_read(const lh_json_reader *reader, const char *field,
     profile->draw_more_us = read_number(&r, "draw_more_us", TIME_US_MAX);
     profile->shard_us = read_number(&r, "shard_us", TIME_US_MAX);
     profile->step_us = read_number(&r, "step_us", TIME_US_MAX);
+    profile->calibrated_times = optional_number(&r, "calibrated_times", TIMES_MAX);
     profile->age_us = lh_json_read_integer(&r, "age_us", 0, AGE_US_MAX);
     if (!lh_json_is_good(&r))
         *profile = (lh_compute_profile){0};

@@ -181,6 +181,32 @@ static void check_link_speed(const lh_fleet_document *d, lh_findings *f) {
                         d->chain_count ? d->chains[0].lacks : "");
 }
 
+static void check_stage_speed(const lh_fleet_document *d, lh_findings *f) {
+    size_t before = f->count, known = 0;
+    double most = 0;
+    for (size_t c = 0; c < d->chain_count; c++)
+        for (size_t i = 0; i < d->chains[c].stage_count; i++) {
+            const lh_document_stage *stage = &d->chains[c].stages[i];
+            known += stage->calibrated_times > 0;
+            most = stage->calibrated_times > most ? stage->calibrated_times : most;
+            if (stage->calibrated_times < LH_DOCUMENT_SLOWED_TIMES)
+                continue;
+            lh_finding_advise(lh_findings_add(f, LH_VERDICT_TO_DO, stage->worker,
+                                              "its steps take %.1f times as long as when its stage "
+                                              "was loaded: something else uses the machine, or "
+                                              "slows it down",
+                                              stage->calibrated_times),
+                              "see what runs there (top), its temperature and its limits of "
+                              "processor time; prompts are cut by what it takes now, and as "
+                              "before three steps after that is over");
+        }
+    if (is_clean(f, before) && known > 0)
+        lh_findings_add(f, LH_VERDICT_FINE, "",
+                        "at most %.1f times what steps took when stages were loaded", most);
+    else if (is_clean(f, before))
+        lh_findings_add(f, LH_VERDICT_UNKNOWN, "", "not measured yet");
+}
+
 static void check_model_memory(const lh_fleet_document *d, lh_findings *f) {
     char needs[LH_FINDING_SIZE_BYTES], offered[LH_FINDING_SIZE_BYTES];
     int64_t sum = 0, largest = 0;
@@ -344,6 +370,7 @@ lh_status lh_fleet_checks_run(const lh_fleet_document *document, int64_t now_s,
         {"clocks", check_clocks},
         {"hops", check_hops},
         {"link speed", check_link_speed},
+        {"stage speed", check_stage_speed},
         {"model memory", check_model_memory},
         {"instructions", check_instructions},
         {"key files", check_key_files},

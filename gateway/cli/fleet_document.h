@@ -44,6 +44,9 @@ typedef struct lh_document_worker {
     lh_host_facts host;
 } lh_document_worker;
 
+/* A stage that takes so many times as long as it could is named. */
+#define LH_DOCUMENT_SLOWED_TIMES 2.0
+
 typedef struct lh_document_stage {
     char worker[LH_NAME_BYTES], site[LH_NAME_BYTES], state[16];
     char via[LH_NAME_BYTES];          /* the relay through which it is reached; "": directly */
@@ -53,6 +56,8 @@ typedef struct lh_document_stage {
     /* By the cost model, in milliseconds: a step of one row and of 64, and what drawing a token
      * adds. 0: not measured. */
     double row_ms, rows_64_ms, draw_ms;
+    /* As many times as long as when it was calibrated; 0: not known. */
+    double calibrated_times;
     int64_t pages_total, pages_used;
 } lh_document_stage;
 

@@ -120,6 +120,7 @@ static void read_stage(const json_t *object, const json_t *cost, const json_t *k
     stage->row_ms = number_of(cost, "row_ms");
     stage->rows_64_ms = number_of(cost, "rows_64_ms");
     stage->draw_ms = number_of(cost, "draw_ms");
+    stage->calibrated_times = number_of(cost, "calibrated_times");
     stage->pages_total = integer_of(kv, "pages_total");
     stage->pages_used = integer_of(kv, "pages_used");
 }

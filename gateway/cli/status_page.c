@@ -291,6 +291,21 @@ static void put_bottleneck(lh_text_page *p, const lh_document_chain *chain,
     put_paragraph(p, text);
 }
 
+/* Those whose machines are not what they were. */
+static void put_slowed(lh_text_page *p, const lh_document_chain *chain) {
+    char text[LH_DOCUMENT_TEXT_BYTES];
+    for (size_t i = 0; i < chain->stage_count; i++) {
+        const lh_document_stage *stage = &chain->stages[i];
+        if (stage->calibrated_times < LH_DOCUMENT_SLOWED_TIMES)
+            continue;
+        snprintf(text, sizeof text,
+                 "%s takes %.1f times as long as when its stage was loaded: something else uses "
+                 "the machine, or slows it down (longhaul-gateway doctor says what to do).",
+                 stage->worker, stage->calibrated_times);
+        put_paragraph(p, text);
+    }
+}
+
 /* Nothing where the chain is as good as the best that is known. */
 static void put_better(lh_text_page *p, const lh_document_chain *chain) {
     char text[2 * LH_DOCUMENT_TEXT_BYTES];
@@ -336,6 +351,7 @@ static void put_chain(lh_text_page *p, const lh_fleet_document *document,
         lh_text_page_break(p);
     }
     put_bottleneck(p, chain, &b);
+    put_slowed(p, chain);
     put_better(p, chain);
 }
 

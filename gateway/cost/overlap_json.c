@@ -13,13 +13,13 @@ static double ms(double us) {
 }
 
 static json_t *render_stage(const lh_compute_profile *stage) {
-    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "row_ms",
-                     ms(lh_cost_stage_us(stage, 0, 1)), "rows_64_ms",
-                     ms(lh_cost_stage_us(stage, 0, 64)), "rows_512_ms",
-                     ms(lh_cost_stage_us(stage, 0, 512)), "attention_us",
-                     stage->us_per_row_position, "draw_ms", ms(stage->draw_us), "step_ms",
-                     ms(stage->step_us), "shard_ms", ms(stage->shard_us), "take_share",
-                     stage->take_share, "give_share", stage->give_share);
+    return json_pack(
+        "{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "row_ms",
+        ms(lh_cost_stage_us(stage, 0, 1)), "rows_64_ms", ms(lh_cost_stage_us(stage, 0, 64)),
+        "rows_512_ms", ms(lh_cost_stage_us(stage, 0, 512)), "attention_us",
+        stage->us_per_row_position, "draw_ms", ms(stage->draw_us), "step_ms", ms(stage->step_us),
+        "shard_ms", ms(stage->shard_us), "take_share", stage->take_share, "give_share",
+        stage->give_share, "calibrated_times", stage->calibrated_times);
 }
 
 static json_t *render_hop(const lh_cost_hop *hop) {

@@ -166,10 +166,14 @@ static double of_machine(const lh_claim_view *view, const lh_claims *claims, uin
     return row_us * claim.steps / (mib_of(view, stage) * said_us);
 }
 
-/* How many times as much that is as for the worker of which it is least. */
+/* How many times as much that is as for the worker of which it is least. A machine that was quiet
+ * when it was measured, and is busy now, has told no lie: what its steps took when its stage was
+ * calibrated is compared. */
 static double review_machine(const lh_claim_view *view, const lh_claims *claims, uint32_t stage,
                              bool is_token) {
-    double own = of_machine(view, claims, stage, is_token), least = own;
+    double own = of_machine(view, claims, stage, is_token) /
+                 fmax(view->costs->stages[stage].calibrated_times, 1);
+    double least = own;
     for (uint32_t i = 0; i < view->chain->stage_count && own > 0; i++) {
         double other = of_machine(view, claims, i, is_token);
         least = other > 0 ? fmin(least, other) : least;

@@ -22,9 +22,9 @@
  * time as all of them; the cost model is right to a tenth or two where nothing does. How prompts
  * are cut goes by what was said: an excess of each step says nothing of many rows.
  *
- * What a worker says of its machine is compared with what it says of its stage: how these differ
- * depends on the model, but not much on the worker. Of prompts that counts only for a worker that
- * is not believed in single rows, either.
+ * What a worker says of its machine is compared with what it says of its stage, as it was when that
+ * was calibrated: how these differ depends on the model, but not much on the worker. Of prompts
+ * that counts only for a worker that is not believed in single rows, either.
  *
  * Plain arithmetic; time is an argument. Thread: one at a time. */
 #pragma once

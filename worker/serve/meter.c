@@ -24,13 +24,19 @@
  * they are off to the same side and by about the same factor, and the least of them counts.
  *
  *   - Three in a row, of whatever kind: the machine has changed, or this kind was never known well.
- *   - Five in a row of one kind, between which others were as believed: it is this kind alone, and
- *     it goes as far as its neighbours allow, for a step costs at least as much as one of fewer
- *     rows, and at most as many of those as make up its rows.
+ *   - Five in a row of one kind, between which others were as believed: it is this kind alone.
  *
  * So one wrong sample or two in a row move nothing, whatever they say, and the third one after a
  * change already does. What is believed of a length that no steps have any more comes nearer to the
- * line through its neighbours, by and by. */
+ * line through its neighbours, by and by.
+ *
+ * That alone would not do where other work holds up a machine for minutes: it slows steps of some
+ * lengths far more than others. When it is over, only steps of a length that is believed to be
+ * quick come, and nothing would ever correct the others. But others' work only adds to what a step
+ * takes by itself; and that a calibration has measured, at most too high where it was held up, too.
+ * So this is a reference, or where steps have been quicker the least that was believed of them; and
+ * whatever step is believed, all others are held to the proportions of their references beside it:
+ * closely where the whole machine has changed, else but for PROPORTION_FACTOR. */
 #include "worker/serve/meter.h"
 
 #include "common/base/arithmetic.h"
@@ -62,11 +68,28 @@
 #define FAR_FACTOR 1.5
 /* Samples say the same that differ by no more than this factor: those of a machine with other work
  * do. */
-#define SAME_FACTOR 2.0
+#define SAME_FACTOR 2.5
+/* How much more, or less, a step is believed to take beside the last one that was believed than
+ * their references say; and what is no whole step: calibrations know less of that. */
+#define PROPORTION_FACTOR 2.0
+#define PART_FACTOR       4.0
+/* A calibration that was held up, too, is too high by no more. */
+#define CORRECTION_FACTOR 4.0
+/* What is known to a fifth differs by no more; what differs by more is forgotten in so long, by and
+ * by. */
+#define USUAL_FACTOR 1.2
+#define UNUSUAL_S    60.0
+/* The least that was believed of a kind of steps is forgotten, by and by: e times as much after so
+ * long. One disturbance is over by then, and what was wrong at that time has its end. */
+#define LEAST_S 3600.0
+/* By so much of what is missing one step lowers it: one that was wrong says little. */
+#define LEAST_GAIN 0.125
 /* How far one sample moves the estimate of the time outside of the arithmetic: by so much of what
  * it is off by, and one that is far off as one that is just not (P. J. Huber, "Robust Estimation of
- * a Location Parameter", 1964). */
+ * a Location Parameter", 1964); unless the two before it say the same, and it is off by more than
+ * this factor. */
 #define OVERHEAD_GAIN 0.1
+#define OVERHEAD_LEAP 3.0
 /* What the line through the others says of a step of many more rows is a guess. */
 #define NEW_POINT_START 1.5
 /* At another place in a chain pages and caches are still cold; and a stop lies within one step, or
@@ -195,6 +218,12 @@ static void put_point(lh_stage_meter *meter, uint32_t rows, double us) {
 
 /* ---- What is believed ---- */
 
+static double *estimate_of(lh_stage_meter *meter, uint32_t i) {
+    double *parts[] = {&meter->us_per_row_position, &meter->draw_us, &meter->draw_more_us,
+                       &meter->shard_us};
+    return i < ATTENTION ? &meter->points[i].us : parts[i - ATTENTION];
+}
+
 static bool is_there(const lh_stage_meter *meter, uint32_t i) {
     return i >= ATTENTION || i < meter->point_count;
 }
@@ -273,21 +302,112 @@ static double doubt_of(const lh_stage_meter *meter, const double shares[STATES],
     return variance;
 }
 
-/* What a kind of steps says alone is believed as far as it goes with its neighbours: no step takes
- * less than one of fewer rows, or more than as many of those as make up its rows, but for a factor.
- */
-static double as_neighbours_allow(const lh_stage_meter *meter, uint32_t point, double residual) {
-    double least = TIME_US_MIN, most = TIME_US_MAX;
+/* ---- Proportions ---- */
+
+/* A step takes no more than its calibration found, but for others' work; one that was not
+ * calibrated no more than as many as make up its rows of the length before it. */
+static double most_us(const lh_stage_meter *meter, uint32_t i, double before_us) {
+    if (meter->calibrated_us[i] > 0)
+        return meter->calibrated_us[i];
+    if (i > 0)
+        return before_us * meter->rows[i] / meter->rows[i - 1];
+    return meter->least_us[i] > 0 ? meter->least_us[i] : meter->points[i].us;
+}
+
+/* A calibration that was found too high. */
+static bool is_corrected(const lh_stage_meter *meter, uint32_t i) {
+    return meter->calibrated_us[i] > 0 && meter->least_us[i] > 0;
+}
+
+/* As corrections go from the one to the other of the two beside it, or as the one that is on one
+ * side only. */
+static double part_between(const lh_stage_meter *meter, const double parts[], uint32_t i) {
+    uint32_t low = i, high = i;
+    while (low > 0 && !is_corrected(meter, low))
+        low--;
+    while (high + 1 < meter->point_count && !is_corrected(meter, high))
+        high++;
+    bool has_low = is_corrected(meter, low), has_high = is_corrected(meter, high);
+    if (!has_low || !has_high)
+        return has_low ? parts[low] : has_high ? parts[high] : 0;
+    double gap = log((double)meter->rows[high] / meter->rows[low]);
+    double part = gap > 0 ? log((double)meter->rows[i] / meter->rows[low]) / gap : 0;
+    return parts[low] + part * (parts[high] - parts[low]);
+}
+
+/* What steps take where nothing holds them up, as far as is known; returns how many times as long
+ * those of the length that was believed last are believed to take. */
+static double find_references(const lh_stage_meter *meter, double reference_us[]) {
+    double parts[LH_COMPUTE_POINTS_MAX], most[LH_COMPUTE_POINTS_MAX];
     for (uint32_t i = 0; i < meter->point_count; i++) {
-        double as_many_us = meter->points[i].us * meter->rows[point] / meter->rows[i];
-        if (i == point || i + 1 < point || i > point + 1)
-            continue;
-        least = fmax(least, fmin(meter->points[i].us, as_many_us) / FAR_FACTOR);
-        most = fmin(most, fmax(meter->points[i].us, as_many_us) * FAR_FACTOR);
+        most[i] = most_us(meter, i, i > 0 ? reference_us[i - 1] : 0);
+        double least = meter->calibrated_us[i] > 0 ? most[i] / CORRECTION_FACTOR
+                       : i > 0                     ? reference_us[i - 1]
+                                                   : 0;
+        double seen = meter->least_us[i] > 0 ? meter->least_us[i] : most[i];
+        reference_us[i] = fmax(fmin(seen, most[i]), least);
+        parts[i] = log(reference_us[i] / most[i]);
     }
-    double believed = meter->points[point].us;
-    return least < most ? lh_bounded_f64(residual, log(least / believed), log(most / believed))
-                        : residual;
+    for (uint32_t i = 0; i < meter->point_count; i++)
+        if (meter->calibrated_us[i] > 0)
+            reference_us[i] = most[i] * exp(part_between(meter, parts, i));
+    return meter->point_count > 0 ? meter->points[meter->anchor].us / reference_us[meter->anchor]
+                                  : 1;
+}
+
+/* It is no more than that of what it is believed to be, whatever else is. */
+static void settle_at(lh_stage_meter *meter, uint32_t i, double us) {
+    *estimate_of(meter, i) = scaled(us, 1);
+    for (uint32_t j = 0; j < STATES; j++)
+        meter->covariance[i][j] = meter->covariance[j][i] = 0;
+    meter->covariance[i][i] = OWN_START * OWN_START;
+}
+
+/* Within a factor of what its reference and the machine's speed say. */
+static void hold(lh_stage_meter *meter, uint32_t i, double usual_us, double factor) {
+    double us = *estimate_of(meter, i);
+    if (!(usual_us > 0) || !(us > 0))
+        return;
+    if (us > usual_us * factor)
+        settle_at(meter, i, usual_us * factor);
+    else if (us < usual_us / factor && meter->calibrated_us[i] > 0)
+        settle_at(meter, i, usual_us / factor);
+}
+
+/* Not even one that was measured itself stays above what is usual for long, while no steps of it
+ * come. */
+static void forget_unusual(lh_stage_meter *meter, int64_t elapsed_us) {
+    double part = 1 - exp(-lh_bounded_f64((double)elapsed_us * 1e-6 / UNUSUAL_S, 0, 100));
+    double reference_us[LH_COMPUTE_POINTS_MAX], times = find_references(meter, reference_us);
+    for (uint32_t i = 0; i < meter->point_count; i++) {
+        double us = meter->points[i].us, usual_us = reference_us[i] * times * USUAL_FACTOR;
+        if (i != meter->anchor && us > usual_us)
+            meter->points[i].us = scaled(us, pow(usual_us / us, part));
+    }
+}
+
+/* All are held to the proportions of their references beside the one whose steps were believed
+ * last. */
+static void keep_proportions(lh_stage_meter *meter, double factor) {
+    double reference_us[LH_COMPUTE_POINTS_MAX], times = find_references(meter, reference_us);
+    for (uint32_t i = 0; i < ESTIMATES; i++)
+        if (i < meter->point_count && i != meter->anchor)
+            hold(meter, i, reference_us[i] * times, factor);
+        else if (i >= ATTENTION)
+            hold(meter, i, meter->calibrated_us[i] * times, PART_FACTOR);
+}
+
+static void note_least(lh_stage_meter *meter, uint32_t point) {
+    double least = meter->least_us[point], us = meter->points[point].us;
+    if (!(least > 0))
+        least = meter->calibrated_us[point] > 0 ? meter->calibrated_us[point] : us;
+    meter->least_us[point] = us < least ? scaled(least, pow(us / least, LEAST_GAIN)) : least;
+}
+
+static void forget_least(lh_stage_meter *meter, int64_t elapsed_us) {
+    double factor = exp(lh_bounded_f64((double)elapsed_us * 1e-6 / LEAST_S, 0, 100));
+    for (uint32_t i = 0; i < meter->point_count; i++)
+        meter->least_us[i] = scaled(meter->least_us[i], factor);
 }
 
 /* ---- A step ---- */
@@ -313,12 +433,9 @@ static double predict(const lh_stage_meter *meter, const lh_step_cost *cost,
 }
 
 static void scale_by(lh_stage_meter *meter, const double factors[ESTIMATES]) {
-    for (uint32_t i = 0; i < meter->point_count; i++)
-        meter->points[i].us = scaled(meter->points[i].us, factors[i]);
-    meter->us_per_row_position = scaled(meter->us_per_row_position, factors[ATTENTION]);
-    meter->draw_us = scaled(meter->draw_us, factors[DRAW]);
-    meter->draw_more_us = scaled(meter->draw_more_us, factors[DRAW_MORE]);
-    meter->shard_us = scaled(meter->shard_us, factors[SHARD]);
+    for (uint32_t i = 0; i < ESTIMATES; i++)
+        if (is_there(meter, i))
+            *estimate_of(meter, i) = scaled(*estimate_of(meter, i), factors[i]);
 }
 
 /* The estimates move towards what a step of these shares was off by; noise: the variance of such a
@@ -364,6 +481,8 @@ void lh_stage_meter_note_step(lh_stage_meter *meter, const lh_step_cost *cost, i
     }
     doubt_by_time(meter, now_us - meter->sampled_at_us);
     forget(meter, now_us - meter->sampled_at_us);
+    forget_unusual(meter, now_us - meter->sampled_at_us);
+    forget_least(meter, now_us - meter->sampled_at_us);
     meter->sampled_at_us = now_us;
     if (wants_point(meter, cost->rows))
         add_point_of(meter, cost);
@@ -377,18 +496,26 @@ void lh_stage_meter_note_step(lh_stage_meter *meter, const lh_step_cost *cost, i
     double deviation = sqrt(noise * noise + doubt_of(meter, parts, along));
     double far = fmin(SURPRISE * deviation, log(FAR_FACTOR));
     belief why = consider(meter, &meter->points[near], &residual, far);
-    if (why == KIND_SAYS_SO)
-        residual = as_neighbours_allow(meter, near, residual);
-    if (why != HELD_BACK)
-        correct(meter, parts, residual, noise * noise, why == KIND_SAYS_SO);
+    if (why == HELD_BACK)
+        return;
+    correct(meter, parts, residual, noise * noise, why == KIND_SAYS_SO);
+    if (why != KIND_SAYS_SO)
+        meter->anchor = near;
+    note_least(meter, near);
+    keep_proportions(meter, why == ALL_SAY_SO ? USUAL_FACTOR : PROPORTION_FACTOR);
 }
 
 void lh_stage_meter_note_overhead(lh_stage_meter *meter, int64_t us) {
+    lh_meter_track *track = &meter->overhead;
     double far = log(FAR_FACTOR);
     if (us <= 0 || (double)us > TIME_US_MAX || meter->unsettled_steps > 0 || meter->is_held)
         return;
-    double residual = lh_bounded_f64(log((double)us / meter->overhead_us), -far, far);
-    meter->overhead_us = scaled(meter->overhead_us, exp(OVERHEAD_GAIN * residual));
+    double seen = log((double)us / track->us), residual = seen;
+    bool leaps = fabs(seen) > log(OVERHEAD_LEAP) &&
+                 agree(track->recent, LH_METER_WITNESSES_OF_ALL, &residual);
+    remember(track->recent, LH_METER_WITNESSES_OF_ALL, leaps ? 0 : seen);
+    track->us =
+        scaled(track->us, exp(leaps ? residual : OVERHEAD_GAIN * lh_bounded_f64(seen, -far, far)));
 }
 
 /* ---- Start and end ---- */
@@ -401,11 +528,13 @@ void lh_stage_meter_init(lh_stage_meter *meter, const lh_compute_profile *calibr
                               .shard_us = positive(calibrated->shard_us),
                               .take_share = calibrated->take_share,
                               .give_share = calibrated->give_share,
-                              .overhead_us = OVERHEAD_US,
+                              .overhead = {.us = OVERHEAD_US},
                               .sampled_at_us = now_us - calibrated->age_us};
     for (uint32_t i = 0; i < calibrated->point_count; i++)
         if (positive(calibrated->points[i].us) > 0)
             put_point(meter, calibrated->points[i].rows, calibrated->points[i].us);
+    for (uint32_t i = 0; i < ESTIMATES; i++)
+        meter->calibrated_us[i] = is_there(meter, i) ? *estimate_of(meter, i) : 0;
     doubt(meter, SPEED_START * SPEED_START, OWN_START * OWN_START, INFINITY);
     meter->covariance[ATTENTION][ATTENTION] += ATTENTION_START * ATTENTION_START;
 }
@@ -452,6 +581,11 @@ static uint32_t ascend(const lh_stage_meter *meter, level levels[LH_COMPUTE_POIN
     return count;
 }
 
+static double calibrated_times(const lh_stage_meter *meter) {
+    double reference_us[LH_COMPUTE_POINTS_MAX], times = find_references(meter, reference_us);
+    return meter->calibrated_us[0] > 0 ? times : 0;
+}
+
 void lh_stage_meter_read(const lh_stage_meter *meter, int64_t now_us, lh_compute_profile *profile) {
     level levels[LH_COMPUTE_POINTS_MAX];
     uint32_t level_count = ascend(meter, levels);
@@ -461,7 +595,8 @@ void lh_stage_meter_read(const lh_stage_meter *meter, int64_t now_us, lh_compute
                                     .draw_us = meter->draw_us,
                                     .draw_more_us = meter->draw_more_us,
                                     .shard_us = meter->shard_us,
-                                    .step_us = meter->overhead_us,
+                                    .step_us = meter->overhead.us,
+                                    .calibrated_times = calibrated_times(meter),
                                     .age_us = now_us - meter->sampled_at_us};
     for (uint32_t i = 0; i < level_count; i++) {
         for (uint32_t j = 0; j < levels[i].point_count; j++) {

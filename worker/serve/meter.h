@@ -1,8 +1,9 @@
 /* What a stage costs, kept up from the steps that it computes (lh_compute_profile). It starts from
  * a calibration, and each step corrects it: a machine that turns slower, or shares its cores, shows
  * within a second or two of traffic. One step or two that took far longer, or less, than is
- * believed move nothing: a third has to say the same. Sans-I/O: time is an argument. Nothing is
- * allocated. Thread: one at a time. */
+ * believed move nothing: a third has to say the same. Steps of different lengths keep the
+ * proportions in which they were calibrated, but for a factor of 2, so that any step tells of all.
+ * Sans-I/O: time is an argument. Nothing is allocated. Thread: one at a time. */
 #pragma once
 
 #include "common/protocol/measurements.h"
@@ -34,8 +35,13 @@ typedef struct lh_stage_meter {
     uint32_t point_count;
     uint32_t rows[LH_COMPUTE_POINTS_MAX]; /* ascending */
     lh_meter_track points[LH_COMPUTE_POINTS_MAX];
+    /* The least that has been believed of each of late; 0: it has had no step. */
+    double least_us[LH_COMPUTE_POINTS_MAX];
+    /* As they were calibrated, the points and what follows them but for the speed; 0: not. */
+    double calibrated_us[LH_METER_STATES - 1];
+    uint32_t anchor;                          /* the point whose steps were believed last */
     double recent[LH_METER_WITNESSES_OF_ALL]; /* of samples of any kind */
-    double overhead_us;
+    lh_meter_track overhead;
     /* of the natural logarithms: how unsure each is, and which would be wrong together */
     double covariance[LH_METER_STATES][LH_METER_STATES];
     double us_per_row_position, draw_us, draw_more_us, shard_us;

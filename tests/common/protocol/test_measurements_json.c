@@ -21,6 +21,7 @@ static const lh_compute_profile compute = {.point_count = 3,
                                            .draw_more_us = 200,
                                            .shard_us = 3.5,
                                            .step_us = 80,
+                                           .calibrated_times = 1.5,
                                            .age_us = 123456};
 static const lh_hop_profile hop = {.present = true,
                                    .connected = true,
@@ -83,7 +84,8 @@ static void assert_same_compute(const lh_compute_profile *a, const lh_compute_pr
     assert_true(a->us_per_row_position == b->us_per_row_position &&
                 a->take_share == b->take_share && a->give_share == b->give_share &&
                 a->draw_us == b->draw_us && a->draw_more_us == b->draw_more_us &&
-                a->shard_us == b->shard_us && a->step_us == b->step_us && a->age_us == b->age_us);
+                a->shard_us == b->shard_us && a->step_us == b->step_us &&
+                a->calibrated_times == b->calibrated_times && a->age_us == b->age_us);
 }
 
 static void test_there_and_back(void **state) {

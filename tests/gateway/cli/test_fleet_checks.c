@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#define CHECKS 17
+#define CHECKS 18
 
 static json_t *fleet;
 
@@ -145,6 +145,13 @@ static void a_link_slower_than_the_stages_is_said_with_what_helps(void **state) 
     lh_findings_reset(&findings);
 }
 
+static void a_stage_that_takes_longer_than_it_did_is_named(void **state) {
+    (void)state;
+    plant(fleet, "chains.0.overlap.stages.1.calibrated_times", "3.21");
+    expect("stage speed", "office-1", "3.2 times as long as when its stage was loaded",
+           "see what runs there");
+}
+
 static void a_model_that_does_not_fit_is_said(void **state) {
     (void)state;
     plant(fleet, "model.file_bytes", "9000000000");
@@ -210,7 +217,7 @@ static void what_is_not_told_is_not_known(void **state) {
     plant(fleet, "chains.0.overlap.stages", "[]");
     lh_findings findings = look();
     assert_int_equal(lh_findings_count(&findings, LH_VERDICT_TO_DO), 0);
-    assert_int_equal(lh_findings_count(&findings, LH_VERDICT_UNKNOWN), 11);
+    assert_int_equal(lh_findings_count(&findings, LH_VERDICT_UNKNOWN), 12);
     lh_findings_reset(&findings);
 }
 
@@ -226,6 +233,8 @@ int main(void) {
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_link_slower_than_the_stages_is_said_with_what_helps,
                                         set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_stage_that_takes_longer_than_it_did_is_named, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(a_model_that_does_not_fit_is_said, set_up, tear_down),
         cmocka_unit_test_setup_teardown(machines_are_judged_by_what_they_do, set_up, tear_down),
         cmocka_unit_test_setup_teardown(keys_that_others_may_read_are_named, set_up, tear_down),

@@ -85,6 +85,14 @@ static void a_link_that_holds_prompts_back_is_marked(void **state) {
     expect("--wire f16 would halve the link's\nbytes.");
 }
 
+static void who_is_slower_than_it_was_is_named(void **state) {
+    (void)state;
+    assert_null(strstr(page(80), "when its stage was loaded"));
+    plant(fleet, "chains.0.overlap.stages.1.calibrated_times", "3.21");
+    expect("office-1 takes 3.2 times as long as when its stage was loaded: something else\n"
+           "uses the machine, or slows it down (longhaul-gateway doctor says what to do).\n");
+}
+
 static void what_is_not_there_is_said(void **state) {
     (void)state;
     plant(fleet, "chains.0.links.1.connected", "false");
@@ -296,6 +304,7 @@ int main(void) {
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_link_that_holds_prompts_back_is_marked, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(who_is_slower_than_it_was_is_named, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_not_there_is_said, set_up, tear_down),
         cmocka_unit_test_setup_teardown(who_sends_wrong_results_is_shown, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_relay_on_the_way_is_named, set_up, tear_down),

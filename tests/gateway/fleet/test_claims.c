@@ -132,6 +132,24 @@ static void a_machine_is_compared_with_its_stage_and_with_others(void **state) {
     assert_true(fabs(claim->token - 10) < 0.1 && fabs(claim->prompt - 10) < 0.1);
 }
 
+/* Its stage was calibrated when nothing else ran there, and says what it takes now. Others are not
+ * compared with what theirs took then. */
+static void a_machine_that_is_busy_now_has_told_no_lie(void **state) {
+    (void)state;
+    add_stage("a", 0, 2, 500, 100);
+    add_stage("b", 2, 4, 5000, 100);
+    b.costs.stages[1].calibrated_times = 10;
+    for (int i = 0; i < 3; i++)
+        take_steps(LH_CLAIMS_STEPS, 1);
+    assert_int_equal(b.claims.count, 0);
+    b.costs.stages[1].calibrated_times = 1;
+    b.costs.stages[0].calibrated_times = 10;
+    take_steps(LH_CLAIMS_STEPS, 1);
+    take_steps(LH_CLAIMS_STEPS, 1);
+    assert_null(lh_claims_find(&b.claims, "a"));
+    assert_true(fabs(lh_claims_find(&b.claims, "b")->token - 10) < 0.1);
+}
+
 /* A machine was busy when its stage last computed many rows. */
 static void a_disturbed_prompt_shows_no_lie(void **state) {
     (void)state;
@@ -167,6 +185,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(who_turns_out_to_be_faster_is_believed_more, begin, end),
         cmocka_unit_test_setup_teardown(a_machine_is_compared_with_its_stage_and_with_others, begin,
                                         end),
+        cmocka_unit_test_setup_teardown(a_machine_that_is_busy_now_has_told_no_lie, begin, end),
         cmocka_unit_test_setup_teardown(a_disturbed_prompt_shows_no_lie, begin, end),
         cmocka_unit_test_setup_teardown(chains_with_teams_are_left_alone, begin, end),
         cmocka_unit_test(both_speeds_of_a_machine_are_corrected),

@@ -435,7 +435,7 @@ static double serve_and_compare(machine *m, lh_stage_meter *meter, uint32_t prom
  * not turn faster with each token and slower with each prompt. */
 static void test_points_of_two_moments_are_told_from_a_machine_that_changes(void **state) {
     (void)state;
-    static const double factors[] = {3, 2, 0.4};
+    static const double factors[] = {3, 2, 0.5};
     for (int i = 0; i < 3; i++) {
         machine m = sound;
         lh_compute_profile profile = calibrated(&m);
@@ -499,6 +499,65 @@ static void test_attention_is_learned(void **state) {
         assert_near(profile.us_per_row_position, m.attention_us, 0.2);
         assert_near(point_us(&m, &meter, 32), base_of(&m, 32), 0.1);
     }
+}
+
+/* Other work holds up a machine for minutes, steps of some rows far more than single ones: what
+ * comes then, whatever it is, tells that it is over for all. */
+static void test_what_held_up_a_machine_is_forgotten_in_three_steps(void **state) {
+    (void)state;
+    static const uint32_t after[] = {1, 64, 512};
+    for (int i = 0; i < 6; i++) {
+        machine m = sound, slow = sound;
+        lh_stage_meter meter = start(&m);
+        slow.factor = 50;
+        for (int step = 0; step < 400; step++) {
+            slow.now_us = m.now_us;
+            run(&slow, &meter, step < 20 ? 104 : 8, 0, 0, 0);
+            m.now_us = slow.now_us;
+            for (int token = 0; i >= 3 && token < 2; token++)
+                run(&m, &meter, 1, 500, 0, 0);
+        }
+        for (int step = 0; step < 3; step++)
+            run(&m, &meter, after[i % 3], 0, 0, 0);
+        double times = point_us(&m, &meter, after[i % 3]) / base_of(&m, after[i % 3]);
+        assert_true(times < 2.01 && times > 0.8);
+        for (uint32_t rows = 1; rows <= 512; rows *= 2) {
+            double factor = point_us(&m, &meter, rows) / base_of(&m, rows) / times;
+            assert_true(factor < 2.01 && factor > 0.49);
+        }
+    }
+}
+
+static void test_overhead_recovers_in_three_steps(void **state) {
+    (void)state;
+    machine m = sound;
+    lh_stage_meter meter = start(&m);
+    lh_compute_profile profile;
+    for (int i = 0; i < 400; i++)
+        lh_stage_meter_note_overhead(&meter, i < 200 ? 120 : 6000);
+    for (int i = 0; i < 3; i++)
+        lh_stage_meter_note_overhead(&meter, 120 + i);
+    lh_stage_meter_read(&meter, m.now_us, &profile);
+    assert_near(profile.step_us, 120, 0.1);
+}
+
+/* How far the machine is from its calibration. */
+static void test_it_tells_how_many_times_as_slow_as_calibrated(void **state) {
+    (void)state;
+    machine m = sound;
+    lh_stage_meter meter = start(&m);
+    lh_compute_profile profile;
+    lh_stage_meter_read(&meter, 0, &profile);
+    assert_near(profile.calibrated_times, 1, 1e-6);
+    m.factor = 8;
+    for (int i = 0; i < 12; i++)
+        run(&m, &meter, 16, 0, 0, 0);
+    lh_stage_meter_read(&meter, m.now_us, &profile);
+    assert_near(profile.calibrated_times, 8, 0.1);
+    lh_stage_meter_init(&meter, &(lh_compute_profile){0}, 0);
+    run(&m, &meter, 16, 0, 0, 0);
+    lh_stage_meter_read(&meter, 0, &profile);
+    assert_true(profile.calibrated_times == 0);
 }
 
 static void test_longer_steps_make_points(void **state) {
@@ -605,6 +664,9 @@ int main(void) {
         cmocka_unit_test(test_points_that_were_seen_are_not_lifted_by_others),
         cmocka_unit_test(test_attention_is_not_taken_for_slowness),
         cmocka_unit_test(test_attention_is_learned),
+        cmocka_unit_test(test_what_held_up_a_machine_is_forgotten_in_three_steps),
+        cmocka_unit_test(test_overhead_recovers_in_three_steps),
+        cmocka_unit_test(test_it_tells_how_many_times_as_slow_as_calibrated),
         cmocka_unit_test(test_longer_steps_make_points),
         cmocka_unit_test(test_without_a_calibration),
         cmocka_unit_test(test_overhead),
