@@ -152,6 +152,7 @@ lh_status lh_loaded_model_open(lh_loaded_model *m, const lh_gateway_settings *se
         .fingerprint = m->fingerprint,
         .created = stat(m->settings->model, &info) == 0 ? (int64_t)info.st_mtime : 0,
         .context = context,
+        .trained_context = m->profile.context,
         .vocabulary = m->profile.vocabulary,
         .width = m->profile.width,
         .pooling = lh_model_pooling_read(lh_model_file_gguf(m->file)),

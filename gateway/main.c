@@ -7,6 +7,7 @@
 #include "common/base/state_folder.h"
 #include "common/base/stray_signals.h"
 #include "common/config/config.h"
+#include "common/net/listener.h"
 #include "common/net/service_manager.h"
 #include "common/sandbox/sandbox.h"
 #include "gateway/anthropic/anthropic.h"
@@ -380,6 +381,17 @@ static lh_status enter_sandbox(gateway *g, lh_error *error) {
     return status;
 }
 
+/* While it may still be seen who has a port. */
+static lh_status check_ports(const lh_gateway_settings *s, lh_error *error) {
+    lh_status status = lh_listener_check("listen", s->listen, error);
+    if (status == LH_OK)
+        status = lh_listener_check("fleet-listen", s->fleet_listen, error);
+    if (status == LH_OK)
+        status = lh_listener_check("metrics-listen",
+                                   lh_operator_port_address(s->metrics_listen, ""), error);
+    return status;
+}
+
 /* From here on settings.model is a path. */
 static lh_status find_model(gateway *g, lh_error *error) {
     lh_status status =
@@ -417,7 +429,9 @@ static int serve(gateway *g) {
     sigset_t ends = block_signals();
     bound_kept_memory();
     lh_service_manager_open(&g->manager, "gateway");
-    lh_status status = find_model(g, &error);
+    lh_status status = check_ports(&g->settings, &error);
+    if (status == LH_OK)
+        status = find_model(g, &error);
     if (status == LH_OK)
         status = open_fleet(g, &error);
     if (status == LH_OK)

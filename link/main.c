@@ -55,6 +55,7 @@ static const lh_option_table uplink_table = {
         "lets what leaves this machine, or this container, by one interface go through a line "
         "with a rate and a delay; each end shapes what it sends. Needs CAP_NET_ADMIN, "
         "CAP_NET_RAW and /dev/net/tun",
+    .example = "longhaul-link uplink --link-rate 100 --link-delay 10",
     .options = uplink_option_list,
     .count = sizeof uplink_option_list / sizeof uplink_option_list[0],
 };
@@ -108,6 +109,13 @@ static int uplink(int argc, char **argv) {
     return lh_link_uplink(&options, &error) == LH_OK ? 0 : fail(&error, 1);
 }
 
+static const lh_option_table sites_table = {
+    .program = "longhaul-link sites",
+    .arguments = "NAMESPACE NAMESPACE ...",
+    .summary = "Links between network namespaces, steered by lines on standard input",
+    .example = "longhaul-link sites home office attic",
+};
+
 static int sites(int argc, char **argv) {
     lh_error error;
     if (argc < 4 || argc - 2 > (int)LH_LINK_SITES_MAX) {
@@ -120,10 +128,10 @@ static int sites(int argc, char **argv) {
 }
 
 static const lh_command commands[] = {
-    {"uplink", "", "what leaves this machine, or this container, by one interface", &uplink_table,
+    {"uplink", "what leaves this machine, or this container, by one interface", &uplink_table,
      uplink},
-    {"sites", "NAMESPACE NAMESPACE ...",
-     "between network namespaces, steered by lines on standard input", NULL, sites},
+    {"sites", "between network namespaces, steered by lines on standard input", &sites_table,
+     sites},
 };
 
 static const lh_option_table table = {

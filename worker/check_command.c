@@ -43,6 +43,7 @@ const lh_option_table lh_check_command_options = {
     .program = "longhaul-worker check",
     .summary = "asks the worker of this machine whether it is there: status 0 if it answers, 1 if "
                "not. Its flags are those of the worker that say where it listens and who it is",
+    .example = "longhaul-worker check --listen 127.0.0.1:7101",
     .options = options,
     .count = sizeof options / sizeof options[0],
 };

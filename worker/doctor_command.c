@@ -58,6 +58,7 @@ const lh_option_table lh_worker_doctor_command_options = {
     .summary = "looks at this machine before it serves, or beside a worker that does, and says for "
                "each thing that it is fine, or what to do; status 0 if nothing is to be done, 1 if "
                "something is",
+    .example = "longhaul-worker doctor",
     .options = options,
     .count = sizeof options / sizeof options[0],
 };

@@ -20,7 +20,8 @@ static lh_status check_join(const lh_worker_settings *settings, lh_error *error)
         return lh_fail(error, LH_ERR_INVALID,
                        "join: this machine gets a certificate, and its connections are encrypted: "
                        "leave out --tls-cert, --tls-key, --tls-ca and a --gateway of http://");
-    return LH_OK;
+    const lh_joining_order order = {settings->join_url, settings->join_token, settings->name};
+    return lh_joining_order_check(&order, error);
 }
 
 static lh_status enter_folder(lh_worker_settings *settings, const char *folder, bool is_joining,

@@ -462,9 +462,25 @@ static lh_status choose_device(program *p, lh_error *error) {
     return status;
 }
 
+/* While it may still be seen who has a port. */
+static lh_status check_ports(const lh_worker_settings *s, lh_error *error) {
+    const struct {
+        const char *flag, *address;
+    } ports[] = {{"listen", s->listen},
+                 {"listen-tls", s->listen_tls},
+                 {"listen-members", s->listen_members},
+                 {"metrics-listen", lh_operator_port_address(s->metrics_listen, "")}};
+    lh_status status = LH_OK;
+    for (size_t i = 0; status == LH_OK && i < sizeof ports / sizeof ports[0]; i++)
+        status = lh_listener_check(ports[i].flag, ports[i].address, error);
+    return status;
+}
+
 static lh_status run(program *p, lh_error *error) {
     lh_service_manager_open(&p->manager, "worker");
-    lh_status status = lh_weight_cache_open(p->settings.cache_dir, &p->cache, error);
+    lh_status status = check_ports(&p->settings, error);
+    if (status == LH_OK)
+        status = lh_weight_cache_open(p->settings.cache_dir, &p->cache, error);
     if (status == LH_OK)
         status = choose_device(p, error);
     if (status == LH_OK)

@@ -128,19 +128,21 @@ static const lh_option options[] = {
 };
 
 const lh_option_table lh_worker_join_option_table = {
-    .program = "longhaul-worker join https://HOST:PORT TOKEN",
+    .program = "longhaul-worker join",
+    .arguments = "https://HOST:PORT TOKEN",
     .summary = "Joins a fleet with a token of `longhaul-gateway token`, once: gets a certificate, "
                "keeps it, and serves. Later `longhaul-worker` alone is enough",
+    .example = "longhaul-worker join https://192.0.2.1:7100 lh1....",
     .options = options,
     .count = sizeof(options) / sizeof(options[0]),
 };
 
 static const lh_command commands[] = {
-    {"join", "URL TOKEN", "makes this machine a member of a fleet, and serves",
-     &lh_worker_join_option_table, NULL},
-    {"doctor", "", "what is wrong with this machine, and what to do",
-     &lh_worker_doctor_command_options, lh_worker_doctor_command},
-    {"check", "", "asks the worker of this machine whether it is there", &lh_check_command_options,
+    {"join", "makes this machine a member of a fleet, and serves", &lh_worker_join_option_table,
+     NULL},
+    {"doctor", "what is wrong with this machine, and what to do", &lh_worker_doctor_command_options,
+     lh_worker_doctor_command},
+    {"check", "asks the worker of this machine whether it is there", &lh_check_command_options,
      lh_check_command},
 };
 

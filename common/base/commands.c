@@ -19,14 +19,6 @@ static const lh_command *find(const lh_option_table *table, const char *word) {
     return NULL;
 }
 
-static void print_help(const lh_option_table *table, const lh_command *command, FILE *out) {
-    if (command->options)
-        lh_options_print_help(command->options, out);
-    else
-        fprintf(out, "usage: %s %s%s%s\n\n%s\n", table->program, command->name,
-                command->arguments[0] ? " " : "", command->arguments, command->summary);
-}
-
 static int refuse(const lh_option_table *table, const char *word, FILE *err) {
     lh_nearest_name nearest;
     lh_nearest_name_init(&nearest, word, strlen(word));
@@ -47,20 +39,16 @@ static int help(const lh_option_table *table, int argc, char **argv, FILE *out, 
     const lh_command *command = word ? find(table, word) : NULL;
     if (word && !command && strcmp(word, "help") != 0)
         return refuse(table, word, err);
-    if (command)
-        print_help(table, command, out);
-    else
-        lh_options_print_help(table, out);
+    lh_options_print_help(command ? command->options : table, out);
     return 0;
 }
 
 /* False: the program is to see to it. */
-static bool run(const lh_option_table *table, const lh_command *command, int argc, char **argv,
-                FILE *out, int *status) {
+static bool run(const lh_command *command, int argc, char **argv, FILE *out, int *status) {
     bool wants_help = argc > 2 && is_help(argv[2]);
     *status = 0;
     if (wants_help)
-        print_help(table, command, out);
+        lh_options_print_help(command->options, out);
     else if (command->run)
         *status = command->run(argc, argv);
     return wants_help || command->run;
@@ -71,7 +59,7 @@ bool lh_commands_run(const lh_option_table *table, int argc, char **argv, FILE *
     const char *word = argc > 1 ? argv[1] : "";
     const lh_command *command = find(table, word);
     if (command)
-        return run(table, command, argc, argv, out, status);
+        return run(command, argc, argv, out, status);
     if (strcmp(word, "help") == 0) {
         *status = help(table, argc, argv, out, err);
     } else if (word[0] && word[0] != '-') {

@@ -9,11 +9,9 @@
 #include <stdbool.h>
 
 typedef struct lh_command {
-    const char *name;      /* "key" */
-    const char *arguments; /* that stand before its flags: "NAME"; "": none */
-    const char *summary;   /* a few words for the list, without a final stop */
-    /* its flags and its own help; NULL: it has neither flags nor more to tell */
-    const lh_option_table *options;
+    const char *name;               /* "key" */
+    const char *summary;            /* a few words for the list, without a final stop */
+    const lh_option_table *options; /* its arguments, its flags, its own help */
     /* As main, with the command at argv[1]; returns the exit status. NULL: the program itself sees
      * to it. */
     int (*run)(int argc, char **argv);

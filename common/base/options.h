@@ -35,8 +35,10 @@ typedef struct lh_option {
 } lh_option;
 
 typedef struct lh_option_table {
-    const char *program; /* "longhaul-worker" */
-    const char *summary; /* one sentence for the head of --help */
+    const char *program;   /* "longhaul-worker" */
+    const char *arguments; /* that stand before its options: "NAME"; NULL: none */
+    const char *summary;   /* one sentence for the head of --help */
+    const char *example;   /* one line as it is typed; NULL: none */
     const lh_option *options;
     size_t count;
     const struct lh_command *commands; /* [command_count] (commands.h); NULL: none */

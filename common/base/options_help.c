@@ -86,7 +86,8 @@ static void print_option(const lh_option *option, FILE *out) {
 static void print_usage(const lh_option_table *table, FILE *out) {
     const char *usage = "usage:";
     if (!table->needs_command) {
-        fprintf(out, "%s %s [options]\n", usage, table->program);
+        fprintf(out, "%s %s%s%s%s\n", usage, table->program, table->arguments ? " " : "",
+                table->arguments ? table->arguments : "", table->count ? " [options]" : "");
         usage = "      ";
     }
     if (table->command_count > 0)
@@ -100,8 +101,9 @@ static void print_commands(const lh_option_table *table, FILE *out) {
     fputs("Commands; `help COMMAND` tells more of each:\n", out);
     for (size_t i = 0; i < table->command_count; i++) {
         const lh_command *command = &table->commands[i];
-        int printed = fprintf(out, "  %s%s%s", command->name, command->arguments[0] ? " " : "",
-                              command->arguments);
+        const char *arguments = command->options->arguments;
+        int printed = fprintf(out, "  %s%s%s", command->name, arguments ? " " : "",
+                              arguments ? arguments : "");
         if (printed < 0 || printed + 2 > HELP_COLUMN)
             fprintf(out, "\n%*s", HELP_COLUMN, "");
         else
@@ -116,6 +118,8 @@ void lh_options_print_help(const lh_option_table *table, FILE *out) {
     print_usage(table, out);
     print_words(out, table->summary, 0, 0);
     fputs("\n\n", out);
+    if (table->example)
+        fprintf(out, "Example:\n  %s\n\n", table->example);
     print_commands(table, out);
     for (size_t i = 0; i < table->count; i++)
         print_option(&table->options[i], out);
@@ -182,13 +186,9 @@ static void print_table_json(const lh_option_table *table, FILE *out);
 static void print_command_json(const lh_command *command, FILE *out) {
     fputs("{\"name\": ", out);
     print_string(out, command->name);
-    print_member(out, "arguments", command->arguments);
     print_member(out, "summary", command->summary);
     fputs(", \"itself\": ", out);
-    if (command->options)
-        print_table_json(command->options, out);
-    else
-        fputs("null", out);
+    print_table_json(command->options, out);
     fputc('}', out);
 }
 
@@ -196,7 +196,9 @@ static void print_table_json(const lh_option_table *table, FILE *out) {
     fputs("{\"program\": ", out);
     print_string(out, table->program);
     print_member(out, "version", LONGHAUL_VERSION);
+    print_member(out, "arguments", table->arguments ? table->arguments : "");
     print_member(out, "summary", table->summary);
+    print_member(out, "example", table->example ? table->example : "");
     fputs(", \"options\": [", out);
     for (size_t i = 0; i < table->count; i++) {
         fputs(i ? ",\n " : "\n ", out);

@@ -21,6 +21,7 @@ static const lh_option options[] = {
 const lh_option_table lh_check_command_options = {
     .program = "longhaul-gateway check",
     .summary = "asks a running gateway how it is: status 0 if it is well, 1 if not",
+    .example = "longhaul-gateway check --ready",
     .options = options,
     .count = sizeof options / sizeof options[0],
 };

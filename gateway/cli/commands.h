@@ -3,6 +3,6 @@
 
 #include "common/base/commands.h"
 
-#define LH_GATEWAY_COMMANDS 14
+#define LH_GATEWAY_COMMANDS 16
 
 extern const lh_command lh_gateway_commands[LH_GATEWAY_COMMANDS];

@@ -28,6 +28,7 @@ const lh_option_table lh_doctor_command_options = {
     .summary = "looks for what is wrong with a running gateway's fleet, and says for each thing "
                "that it is fine, or what to do; status 0 if nothing is to be done, 1 if something "
                "is",
+    .example = "longhaul-gateway doctor --url http://127.0.0.1:8090",
     .options = options,
     .count = sizeof options / sizeof options[0],
 };

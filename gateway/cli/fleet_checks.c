@@ -231,6 +231,41 @@ static void check_model_memory(const lh_fleet_document *d, lh_findings *f) {
                             : "not enough once the largest worker fails");
 }
 
+/* The stage with the fewest pages says how many positions its chain has. NULL: there is none. */
+static const lh_document_worker *find_shortest(const lh_fleet_document *d) {
+    const lh_document_stage *shortest = NULL;
+    const lh_document_chain *chain = d->chain_count ? &d->chains[0] : NULL;
+    for (size_t i = 0; chain && i < chain->stage_count; i++)
+        if (!shortest || chain->stages[i].pages_total < shortest->pages_total)
+            shortest = &chain->stages[i];
+    for (size_t i = 0; shortest && i < d->worker_count; i++)
+        if (strcmp(d->workers[i].name, shortest->worker) == 0)
+            return &d->workers[i];
+    return NULL;
+}
+
+/* That less than all is served is no fault: who wants more is told what would do it. */
+static void check_context(const lh_fleet_document *d, lh_findings *f) {
+    const lh_document_worker *shortest = find_shortest(d);
+    if (d->context_served <= 0 || d->context <= 0) {
+        lh_findings_add(f, LH_VERDICT_UNKNOWN, "", "there is no chain yet");
+    } else if (d->context_served >= d->context || !shortest) {
+        lh_findings_add(f, LH_VERDICT_FINE, "", "%" PRId64 " positions, all that are asked for",
+                        d->context_served);
+    } else {
+        double share = (double)d->context / (double)d->context_served;
+        int64_t kv_bytes = (int64_t)((double)shortest->kv_bytes * share);
+        const char *type = strcmp(d->kv_type, "f32") != 0 ? ""
+                           : share <= 2                   ? ", or --kv-type f16 at the gateway"
+                           : share <= 3.5                 ? ", or --kv-type q8 at the gateway"
+                                                          : "";
+        lh_findings_add(f, LH_VERDICT_FINE, "",
+                        "%" PRId64 " positions of %" PRId64 ", for which worker %s has room; "
+                        "--kv-bytes %" PRId64 "M at each worker%s serves all",
+                        d->context_served, d->context, shortest->name, (kv_bytes >> 20) + 1, type);
+    }
+}
+
 /* ---- Programs ---- */
 
 static void check_versions(const lh_fleet_document *d, lh_findings *f) {
@@ -372,6 +407,7 @@ lh_status lh_fleet_checks_run(const lh_fleet_document *document, int64_t now_s,
         {"link speed", check_link_speed},
         {"stage speed", check_stage_speed},
         {"model memory", check_model_memory},
+        {"context", check_context},
         {"instructions", check_instructions},
         {"key files", check_key_files},
     };

@@ -106,6 +106,8 @@ typedef struct lh_fleet_document {
     char reason[LH_DOCUMENT_TEXT_BYTES];
     char model[256];
     int64_t model_bytes;
+    int64_t context, context_served; /* positions that requests may have, and do; 0: not known */
+    char kv_type[8];
     struct {
         char version[32]; /* "": the gateway does not say what is in here */
         int64_t connections_max;

@@ -290,6 +290,9 @@ lh_status lh_fleet_document_parse(const char *bytes, size_t length, lh_fleet_doc
     COPY(document->reason, root, "reason");
     COPY(document->model, json_object_get(root, "model"), "name");
     document->model_bytes = integer_of(json_object_get(root, "model"), "file_bytes");
+    document->context = integer_of(json_object_get(root, "model"), "context");
+    document->context_served = integer_of(json_object_get(root, "model"), "context_served");
+    COPY(document->kv_type, json_object_get(root, "numbers"), "kv_type");
     read_gateway(json_object_get(root, "gateway"), document);
     read_queue(json_object_get(root, "queue"), document);
     if (status == LH_OK)

@@ -23,8 +23,10 @@ static const lh_option options[] = {
 
 const lh_option_table lh_key_command_options = {
     .program = "longhaul-gateway key",
-    .summary = "NAME: makes an API key. The line for the gateway's --api-key-file goes to standard "
+    .arguments = "NAME",
+    .summary = "Makes an API key. The line for the gateway's --api-key-file goes to standard "
                "output, the key itself, shown this once, to standard error",
+    .example = "longhaul-gateway key alice >> /etc/longhaul/api-keys",
     .options = options,
     .count = sizeof options / sizeof options[0],
 };

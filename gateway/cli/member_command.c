@@ -3,6 +3,9 @@
 
 #include "common/base/commands.h"
 #include "gateway/cli/duration.h"
+#include "gateway/cli/json_option.h"
+#include "gateway/cli/record_states.h"
+#include "gateway/cli/records_list_json.h"
 #include "gateway/cli/state_option.h"
 #include "gateway/cli/table.h"
 #include "gateway/membership/membership.h"
@@ -15,11 +18,17 @@
 
 typedef struct member_settings {
     const char *state_dir, *overlap;
+    bool json;
 } member_settings;
 
 #define AT(field) offsetof(member_settings, field)
 
 static const lh_option state_options[] = {
+    LH_OPTION_STATE_DIR(member_settings, state_dir, LH_STATE_DIR_OF_COMMANDS),
+};
+
+static const lh_option members_options[] = {
+    LH_OPTION_JSON(member_settings, json),
     LH_OPTION_STATE_DIR(member_settings, state_dir, LH_STATE_DIR_OF_COMMANDS),
 };
 
@@ -33,14 +42,17 @@ static const lh_option rotate_options[] = {
 const lh_option_table lh_members_command_options = {
     .program = "longhaul-gateway members",
     .summary = "Lists the workers that have a certificate, and the CAs that the fleet believes",
-    .options = state_options,
-    .count = sizeof state_options / sizeof state_options[0],
+    .example = "longhaul-gateway members",
+    .options = members_options,
+    .count = sizeof members_options / sizeof members_options[0],
 };
 
 const lh_option_table lh_revoke_command_options = {
     .program = "longhaul-gateway revoke",
+    .arguments = "worker NAME | token ID",
     .summary = "worker NAME: ends all certificates of that worker; the running gateway closes its "
                "connections within a second. token ID: ends a join token",
+    .example = "longhaul-gateway revoke worker office-1",
     .options = state_options,
     .count = sizeof state_options / sizeof state_options[0],
 };
@@ -51,6 +63,7 @@ const lh_option_table lh_rotate_command_options = {
         "Has another CA follow the fleet's: it signs as soon as all workers believe it, and "
         "the one before goes when nobody has a certificate of it any more. The gateway has to "
         "run for that",
+    .example = "longhaul-gateway rotate-ca --overlap 7d",
     .options = rotate_options,
     .count = sizeof rotate_options / sizeof rotate_options[0],
 };
@@ -92,12 +105,9 @@ static lh_status open_fleet(const char *folder, lh_membership **membership, lh_e
 
 static void print_member(const lh_member *member, int64_t now_s) {
     char expires[LH_TABLE_TIME_BYTES];
-    const char *state = member->is_revoked           ? "revoked"
-                        : member->expires_s <= now_s ? "ended"
-                                                     : "good";
     lh_table_time(member->expires_s, expires);
-    printf("%-24s %-16s %-8s %-21s %-16s %s\n", member->name, member->site, state, expires,
-           member->authority, member->observed);
+    printf("%-24s %-16s %-8s %-21s %-16s %s\n", member->name, member->site,
+           lh_member_state(member, now_s), expires, member->authority, member->observed);
 }
 
 static void print_authority(const lh_authority_entry *entry) {
@@ -108,25 +118,42 @@ static void print_authority(const lh_authority_entry *entry) {
            entry->until_s ? ", signs at the latest from " : "", entry->until_s ? until : "");
 }
 
+static lh_status print_json(const lh_records *records, lh_error *error) {
+    lh_text_buffer out = {0};
+    lh_status status = lh_records_list_members(records, time(NULL), &out);
+    if (status == LH_OK)
+        status = lh_text_buffer_print(&out, error);
+    else
+        lh_fail(error, status, "no memory for the list");
+    lh_text_buffer_reset(&out);
+    return status;
+}
+
 /* Of each name the youngest certificate. */
+static void print_members(const lh_records *records) {
+    printf("%-24s %-16s %-8s %-21s %-16s %s\n", "NAME", "SITE", "STATE", "ENDS", "CA", "SEEN AT");
+    for (size_t i = 0; i < records->members.count; i++) {
+        const lh_member *member = &records->members.members[i];
+        if (lh_member_list_find(&records->members, member->name) == member)
+            print_member(member, time(NULL));
+    }
+    for (size_t i = 0; i < records->authorities.count; i++)
+        print_authority(&records->authorities.entries[i]);
+}
+
 static lh_status list_members(const member_settings *settings, const char *folder, char **words,
                               lh_error *error) {
     lh_records records;
-    (void)settings;
     (void)words;
     lh_status status = lh_records_read_existing(folder, &records, error);
     if (status != LH_OK)
         return status;
-    printf("%-24s %-16s %-8s %-21s %-16s %s\n", "NAME", "SITE", "STATE", "ENDS", "CA", "SEEN AT");
-    for (size_t i = 0; i < records.members.count; i++) {
-        const lh_member *member = &records.members.members[i];
-        if (lh_member_list_find(&records.members, member->name) == member)
-            print_member(member, time(NULL));
-    }
-    for (size_t i = 0; i < records.authorities.count; i++)
-        print_authority(&records.authorities.entries[i]);
+    if (settings->json)
+        status = print_json(&records, error);
+    else
+        print_members(&records);
     lh_records_reset(&records);
-    return LH_OK;
+    return status;
 }
 
 int lh_members_command(int argc, char **argv) {

@@ -2,6 +2,8 @@
 #include "gateway/cli/models_command.h"
 
 #include "common/base/commands.h"
+#include "gateway/cli/json_option.h"
+#include "gateway/cli/models_list_json.h"
 #include "gateway/cli/models_option.h"
 #include "gateway/models/model_facts.h"
 #include "gateway/models/models_folder.h"
@@ -12,12 +14,13 @@
 
 typedef struct models_settings {
     const char *models_dir;
-    bool yes;
+    bool yes, json;
 } models_settings;
 
 #define AT(field) offsetof(models_settings, field)
 
 static const lh_option models_options[] = {
+    LH_OPTION_JSON(models_settings, json),
     LH_OPTION_MODELS_DIR(models_settings, models_dir),
 };
 
@@ -30,14 +33,17 @@ const lh_option_table lh_models_command_options = {
     .program = "longhaul-gateway models",
     .summary = "Lists the models that are here: their size, quantization, parameters, layers and "
                "context",
+    .example = "longhaul-gateway models --json",
     .options = models_options,
     .count = sizeof models_options / sizeof models_options[0],
 };
 
 const lh_option_table lh_rm_command_options = {
     .program = "longhaul-gateway rm",
-    .summary = "NAME: removes a model that is here, with all of its files; on a terminal it asks "
+    .arguments = "NAME",
+    .summary = "Removes a model that is here, with all of its files; on a terminal it asks "
                "first",
+    .example = "longhaul-gateway rm Llama-3.2-1B-Instruct-Q4_K_M",
     .options = rm_options,
     .count = sizeof rm_options / sizeof rm_options[0],
 };
@@ -77,16 +83,34 @@ static void print_model(const lh_models_entry *entry) {
     lh_gguf_file_close(file);
 }
 
-static lh_status list_models(const char *folder, lh_error *error) {
-    lh_models_list list;
-    lh_status status = lh_models_folder_list(folder, &list, error);
-    if (status == LH_OK && list.count == 0)
+static lh_status print_json(const char *folder, const lh_models_list *list, lh_error *error) {
+    lh_text_buffer out = {0};
+    lh_status status = lh_models_list_render(folder, list, &out);
+    if (status == LH_OK)
+        status = lh_text_buffer_print(&out, error);
+    else
+        lh_fail(error, status, "no memory for the list");
+    lh_text_buffer_reset(&out);
+    return status;
+}
+
+static void print_list(const char *folder, const lh_models_list *list) {
+    if (list->count == 0)
         fprintf(stderr, "There is no model in %s: longhaul-gateway pull fetches one.\n", folder);
-    else if (status == LH_OK)
+    else
         printf("%-44s %10s %-8s %10s %7s %8s  %s\n", "NAME", "SIZE", "QUANT", "PARAMETERS",
                "LAYERS", "CONTEXT", "KIND");
-    for (size_t i = 0; status == LH_OK && i < list.count; i++)
-        print_model(&list.entries[i]);
+    for (size_t i = 0; i < list->count; i++)
+        print_model(&list->entries[i]);
+}
+
+static lh_status list_models(const char *folder, bool as_json, lh_error *error) {
+    lh_models_list list;
+    lh_status status = lh_models_folder_list(folder, &list, error);
+    if (status == LH_OK && as_json)
+        status = print_json(folder, &list, error);
+    else if (status == LH_OK)
+        print_list(folder, &list);
     lh_models_list_reset(&list);
     return status;
 }
@@ -101,12 +125,15 @@ static bool is_agreed(const char *name, const char *folder) {
 
 static lh_status remove_model(const char *folder, const char *name, bool is_sure, lh_error *error) {
     uint64_t bytes;
+    lh_status status = lh_models_folder_check(folder, name, error);
+    if (status != LH_OK)
+        return status;
     if (!is_sure && !isatty(STDIN_FILENO))
         return lh_fail(error, LH_ERR_INVALID,
                        "there is nobody to ask (no terminal): give --yes to remove %.100s", name);
     if (!is_sure && !is_agreed(name, folder))
         return lh_fail(error, LH_ERR_CANCELLED, "nothing was removed");
-    lh_status status = lh_models_folder_remove(folder, name, &bytes, error);
+    status = lh_models_folder_remove(folder, name, &bytes, error);
     if (status == LH_OK)
         fprintf(stderr, "%s is removed: %.2f GB.\n", name, (double)bytes / 1e9);
     return status;
@@ -120,7 +147,8 @@ static lh_status run_in_folder(const models_settings *settings, const char *name
     lh_status status = lh_models_folder_choose(settings->models_dir, folder, error);
     if (status != LH_OK)
         return status;
-    status = name ? remove_model(folder, name, settings->yes, error) : list_models(folder, error);
+    status = name ? remove_model(folder, name, settings->yes, error)
+                  : list_models(folder, settings->json, error);
     if (status == LH_OK && fflush(stdout) != 0)
         status = lh_fail(error, LH_ERR_IO, "the answer could not be written");
     return status;

@@ -11,4 +11,5 @@
      .default_text = "",                                                                           \
      .placeholder = "DIR",                                                                         \
      .help = "folder of the models that longhaul-gateway pull fetches; default: "                  \
-             "/var/lib/longhaul/models for root, else ~/.local/share/longhaul/models"}
+             "/var/lib/longhaul/models for systemd's services, and for root where that is there; " \
+             "else ~/.local/share/longhaul/models"}

@@ -72,11 +72,13 @@ static const lh_option options[] = {
 
 const lh_option_table lh_plan_command_options = {
     .program = "longhaul-gateway plan",
+    .arguments = "[verify]",
     .summary =
         "says which machines of a running fleet, or of a file, would form the best chain, with "
         "which layers and how fast, and why the others would not be used; status 0 if there "
         "is a plan, 1 if not. verify: what the chain of the running fleet was predicted to take, "
         "beside what requests to it take",
+    .example = "longhaul-gateway plan --objective tpot --prompt-tokens 512",
     .options = options,
     .count = sizeof options / sizeof options[0],
 };

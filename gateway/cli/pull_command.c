@@ -3,6 +3,7 @@
 
 #include "common/base/commands.h"
 #include "gateway/auth/api_key.h"
+#include "gateway/cli/hub_url.h"
 #include "gateway/cli/models_option.h"
 #include "gateway/models/models_folder.h"
 #include "gateway/models/pull.h"
@@ -40,19 +41,14 @@ static const lh_option options[] = {
 
 const lh_option_table lh_pull_command_options = {
     .program = "longhaul-gateway pull",
-    .summary = "URL, or hf:OWNER/REPO[:QUANT]: fetches a GGUF model, all of its files, checks it "
+    .arguments = "URL | hf:OWNER/REPO[:QUANT]",
+    .summary = "Fetches a GGUF model, all of its files, checks it "
                "and puts it into the models' folder, where --model finds it by its name. What was "
                "interrupted goes on where it stopped",
+    .example = "longhaul-gateway pull hf:bartowski/Llama-3.2-1B-Instruct-GGUF:Q4_K_M",
     .options = options,
     .count = sizeof options / sizeof options[0],
 };
-
-static const char *hub_url_of(const pull_settings *settings) {
-    const char *endpoint = getenv("HF_ENDPOINT");
-    if (settings->hub_url[0])
-        return settings->hub_url;
-    return endpoint && endpoint[0] ? endpoint : "https://huggingface.co";
-}
 
 static lh_status pull(const char *reference, const pull_settings *settings, lh_error *error) {
     char token[LH_API_KEY_BYTES] = "", folder[LH_MODELS_PATH_BYTES] = "";
@@ -67,7 +63,7 @@ static lh_status pull(const char *reference, const pull_settings *settings, lh_e
                                     .sha256 = settings->sha256,
                                     .output = settings->output,
                                     .folder = folder,
-                                    .hub = {.url = hub_url_of(settings),
+                                    .hub = {.url = lh_hub_url_choose(settings->hub_url),
                                             .token = token,
                                             .tries = (uint32_t)settings->tries,
                                             .stall_timeout_s = settings->stall_timeout}};

@@ -40,6 +40,7 @@ const lh_option_table lh_status_command_options = {
     .program = "longhaul-gateway status",
     .summary = "shows a running gateway's fleet: workers, links, streams, and what holds it back; "
                "status 0 if requests can be served, 1 if not",
+    .example = "longhaul-gateway status --watch",
     .options = options,
     .count = sizeof options / sizeof options[0],
 };

@@ -4,6 +4,10 @@
 #include "common/base/commands.h"
 #include "common/net/own_address.h"
 #include "gateway/cli/duration.h"
+#include "gateway/cli/json_option.h"
+#include "gateway/cli/record_states.h"
+#include "gateway/cli/records_list_json.h"
+#include "gateway/cli/served_fleet.h"
 #include "gateway/cli/state_option.h"
 #include "gateway/cli/table.h"
 #include "gateway/cli/token_files.h"
@@ -22,6 +26,7 @@
 typedef struct token_settings {
     const char *site, *name, *ttl, *address, *output_dir, *state_dir;
     int64_t uses;
+    bool json;
 } token_settings;
 
 #define AT(field) offsetof(token_settings, field)
@@ -50,17 +55,20 @@ const lh_option_table lh_token_command_options = {
     .summary =
         "Makes a token with which a machine joins the fleet as a worker. The command to paste "
         "there goes to standard output, and is a secret until it has been used",
+    .example = "longhaul-gateway token --site office --uses 3 --ttl 1d",
     .options = token_options,
     .count = sizeof token_options / sizeof token_options[0],
 };
 
 static const lh_option tokens_options[] = {
+    LH_OPTION_JSON(token_settings, json),
     LH_OPTION_STATE_DIR(token_settings, state_dir, LH_STATE_DIR_OF_COMMANDS),
 };
 
 const lh_option_table lh_tokens_command_options = {
     .program = "longhaul-gateway tokens",
     .summary = "Lists the join tokens, used, ended and revoked ones of the last week included",
+    .example = "longhaul-gateway tokens",
     .options = tokens_options,
     .count = sizeof tokens_options / sizeof tokens_options[0],
 };
@@ -152,6 +160,17 @@ static lh_status print_token(const lh_join_token *token, const lh_address *addre
     return LH_OK;
 }
 
+/* A line is pasted at once, so somebody has to be there for it; files are for containers, which may
+ * start before their gateway. */
+static lh_status check_served(const char *folder, lh_error *error) {
+    lh_status status = lh_served_fleet_check(folder, error);
+    if (status != LH_ERR_UNAVAILABLE)
+        return status;
+    fprintf(stderr, "The gateway does not run now (%s): start it before the line is pasted.\n",
+            error->message);
+    return LH_OK;
+}
+
 static lh_status make_line(const token_settings *settings, const lh_address *address,
                            lh_membership *membership, const lh_invitation_terms *terms,
                            int64_t now_s, lh_error *error) {
@@ -173,6 +192,8 @@ static lh_status make_token(const token_settings *settings, lh_error *error) {
     lh_status status = lh_state_option_folder(settings->state_dir, folder, error);
     if (status == LH_OK)
         status = check_terms(settings, &terms, error);
+    if (status == LH_OK && is_line)
+        status = check_served(folder, error);
     if (status == LH_OK)
         status = settings->address[0] ? check_address(settings->address, &address, error)
                                       : choose_address(folder, &address, error);
@@ -204,37 +225,46 @@ int lh_token_command(int argc, char **argv) {
 
 /* ---- tokens ---- */
 
-static const char *state_of(const lh_invitation *invitation, int64_t now_s) {
-    if (invitation->is_revoked)
-        return "revoked";
-    if (now_s >= invitation->expires_s)
-        return "ended";
-    return invitation->use_count >= invitation->uses_max ? "used" : "open";
-}
-
 static void print_invitation(const lh_invitation *invitation, int64_t now_s) {
     char expires[LH_TABLE_TIME_BYTES];
     lh_table_time(invitation->expires_s, expires);
-    printf("%-16s  %-8s %-20s %-20s %zu of %-6u %s\n", invitation->id, state_of(invitation, now_s),
-           invitation->site, invitation->name[0] ? invitation->name : "any", invitation->use_count,
+    printf("%-16s  %-8s %-20s %-20s %zu of %-6u %s\n", invitation->id,
+           lh_invitation_state(invitation, now_s), invitation->site,
+           invitation->name[0] ? invitation->name : "any", invitation->use_count,
            invitation->uses_max, expires);
     for (size_t i = 0; i < invitation->use_count; i++)
         printf("%-16s  joined: %s\n", "", invitation->uses[i].name);
 }
 
-static lh_status list_tokens(const char *state_dir, lh_error *error) {
+static lh_status print_json(const lh_records *records, lh_error *error) {
+    lh_text_buffer out = {0};
+    lh_status status = lh_records_list_tokens(records, time(NULL), &out);
+    if (status == LH_OK)
+        status = lh_text_buffer_print(&out, error);
+    else
+        lh_fail(error, status, "no memory for the list");
+    lh_text_buffer_reset(&out);
+    return status;
+}
+
+static lh_status print_tokens(const lh_records *records, lh_error *error) {
+    printf("%-16s  %-8s %-20s %-20s %-11s %s\n", "ID", "STATE", "SITE", "NAME", "USED", "ENDS");
+    for (size_t i = 0; i < records->invitation_count; i++)
+        print_invitation(&records->invitations[i], time(NULL));
+    return fflush(stdout) == 0 ? LH_OK : lh_fail(error, LH_ERR_IO, "the list could not be written");
+}
+
+static lh_status list_tokens(const token_settings *settings, lh_error *error) {
     lh_records records;
     char folder[LH_STATE_PATH_BYTES];
-    lh_status status = lh_state_option_folder(state_dir, folder, error);
+    lh_status status = lh_state_option_folder(settings->state_dir, folder, error);
     if (status == LH_OK)
         status = lh_records_read_existing(folder, &records, error);
     if (status != LH_OK)
         return status;
-    printf("%-16s  %-8s %-20s %-20s %-11s %s\n", "ID", "STATE", "SITE", "NAME", "USED", "ENDS");
-    for (size_t i = 0; i < records.invitation_count; i++)
-        print_invitation(&records.invitations[i], time(NULL));
+    status = settings->json ? print_json(&records, error) : print_tokens(&records, error);
     lh_records_reset(&records);
-    return fflush(stdout) == 0 ? LH_OK : lh_fail(error, LH_ERR_IO, "the list could not be written");
+    return status;
 }
 
 int lh_tokens_command(int argc, char **argv) {
@@ -243,6 +273,5 @@ int lh_tokens_command(int argc, char **argv) {
     int code;
     if (!lh_command_take_flags(&lh_tokens_command_options, argc - 1, argv + 1, &settings, &code))
         return code;
-    return lh_command_finish(&lh_tokens_command_options, list_tokens(settings.state_dir, &error),
-                             &error);
+    return lh_command_finish(&lh_tokens_command_options, list_tokens(&settings, &error), &error);
 }

@@ -32,8 +32,10 @@ static const lh_option options[] = {
 
 const lh_option_table lh_trace_command_options = {
     .program = "longhaul-gateway trace",
-    .summary = "REQUEST-ID: draws what became of one of the gateway's last requests. The id is an "
+    .arguments = "REQUEST-ID",
+    .summary = "Draws what became of one of the gateway's last requests. The id is an "
                "answer's \"id\" or its x-request-id",
+    .example = "longhaul-gateway trace chatcmpl-5f0e... --part all",
     .options = options,
     .count = sizeof options / sizeof options[0],
 };

@@ -370,11 +370,22 @@ static json_t *render_numbers(const lh_fleet_options *options) {
                      options->has_fast_math ? "fast" : "exact", "kv_type", options->kv_type);
 }
 
+/* Positions of a sequence for which a chain has room; null: there is no chain. */
+static json_t *render_served_context(const lh_router *router, uint32_t context) {
+    uint64_t most, free;
+    lh_router_positions(router, &most, &free);
+    if (most == UINT64_MAX || most == 0)
+        return json_null();
+    return json_integer((json_int_t)(most < context ? most : context));
+}
+
 char *lh_fleet_view_render(const lh_router *router, const lh_fleet_model *model,
                            const lh_fleet_view *view, int64_t now_us) {
-    json_t *about = json_pack("{s:s, s:I, s:s}", "name", model->name, "file_bytes",
+    json_t *about = json_pack("{s:s, s:I, s:s, s:I, s:o}", "name", model->name, "file_bytes",
                               (json_int_t)lh_model_file_size(model->file), "header_sha256",
-                              lh_model_file_header_sha256(model->file));
+                              lh_model_file_header_sha256(model->file), "context",
+                              (json_int_t)view->numbers->context, "context_served",
+                              render_served_context(router, view->numbers->context));
     json_t *workers = json_array(), *chains = json_array(), *queue = NULL;
     for (uint32_t i = 0; i < lh_router_count(router); i++) {
         const lh_chain_controller *controller = lh_router_controller(router, i);

@@ -150,3 +150,18 @@ bool lh_http_request_is_type(const lh_http_request *request, const char *media_t
     value += strspn(value, " \t");
     return *value == '\0' || *value == ';';
 }
+
+bool lh_http_request_may_be_a_page_s(const lh_http_request *request) {
+    static const char *const marks[] = {"Origin", "Referer", "Cookie"};
+    static const char fetch[] = "Sec-Fetch-", browser[] = "Mozilla/";
+    const char *agent = lh_http_request_header(request, "User-Agent");
+    if (agent && strncasecmp(agent, browser, sizeof browser - 1) == 0)
+        return true;
+    for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++)
+        if (lh_http_request_header(request, marks[i]))
+            return true;
+    for (size_t i = 0; i < request->header_count; i++)
+        if (strncasecmp(request->headers[i].name, fetch, sizeof fetch - 1) == 0)
+            return true;
+    return false;
+}

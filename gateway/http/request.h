@@ -46,3 +46,7 @@ unsigned lh_http_request_check(lh_http_request *request, lh_error *error);
 
 /* Whether the media type of Content-Type is this one, parameters aside. */
 bool lh_http_request_is_type(const lh_http_request *request, const char *media_type);
+/* Whether a browser may have sent it, as a page of any origin can have it do: it has one of the
+ * headers that browsers add and other programs do not (Origin, Referer, Cookie, Sec-Fetch-...), or
+ * calls itself one. */
+bool lh_http_request_may_be_a_page_s(const lh_http_request *request);

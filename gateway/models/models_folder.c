@@ -22,12 +22,14 @@ static const char *variable(const char *name) {
 lh_status lh_models_folder_choose(const char *given, char folder[LH_MODELS_PATH_BYTES],
                                   lh_error *error) {
     const char *data = variable("XDG_DATA_HOME"), *home = variable("HOME");
+    static const char of_machine[] = "/var/lib/longhaul/models";
     bool is_service = variable("STATE_DIRECTORY"); /* systemd's: its users have no home */
+    bool is_of_machine = is_service || (geteuid() == 0 && access(of_machine, F_OK) == 0);
     int length = -1;
     if (given[0])
         length = snprintf(folder, LH_MODELS_PATH_BYTES, "%s", given);
-    else if (geteuid() == 0 || is_service)
-        length = snprintf(folder, LH_MODELS_PATH_BYTES, "/var/lib/longhaul/models");
+    else if (is_of_machine)
+        length = snprintf(folder, LH_MODELS_PATH_BYTES, "%s", of_machine);
     else if (data)
         length = snprintf(folder, LH_MODELS_PATH_BYTES, "%s/longhaul/models", data);
     else if (home)
@@ -210,6 +212,14 @@ lh_status lh_models_folder_find(const char *folder, const char *name,
                          "the model %.60s is not here as a whole yet: pull it again", name);
     if (status == LH_OK)
         snprintf(path, LH_MODELS_PATH_BYTES, "%s", entry->path);
+    lh_models_list_reset(&list);
+    return status;
+}
+
+lh_status lh_models_folder_check(const char *folder, const char *name, lh_error *error) {
+    lh_models_list list;
+    const lh_models_entry *entry;
+    lh_status status = find(folder, name, &list, &entry, error);
     lh_models_list_reset(&list);
     return status;
 }

@@ -13,8 +13,9 @@
 #define LH_MODELS_PATH_BYTES 1024
 
 /* `given`: what --models-dir says, "" where it was not given. Without it /var/lib/longhaul/models
- * for root and for systemd's services, else $XDG_DATA_HOME/longhaul/models or
- * ~/.local/share/longhaul/models. LH_ERR_INVALID: none of these is there, or it is too long. */
+ * for systemd's services, and for root where that folder is there, as the Debian package makes it;
+ * else $XDG_DATA_HOME/longhaul/models or ~/.local/share/longhaul/models. LH_ERR_INVALID: none of
+ * these is known, or it is too long. */
 lh_status lh_models_folder_choose(const char *given, char folder[LH_MODELS_PATH_BYTES],
                                   lh_error *error);
 /* Makes it, and those above it, for others to read. LH_ERR_IO. */
@@ -41,6 +42,9 @@ void lh_models_list_reset(lh_models_list *list);
  * says which there are. LH_ERR_IO, LH_ERR_NO_MEMORY. */
 lh_status lh_models_folder_find(const char *folder, const char *name,
                                 char path[LH_MODELS_PATH_BYTES], lh_error *error);
+/* Whether there is one of that name, be it whole or a part. LH_ERR_NOT_FOUND, LH_ERR_IO and
+ * LH_ERR_NO_MEMORY as above. */
+lh_status lh_models_folder_check(const char *folder, const char *name, lh_error *error);
 /* Removes all files of the model, and what a pull of it has left. *bytes: what they took.
  * LH_ERR_NOT_FOUND as above, LH_ERR_IO. */
 lh_status lh_models_folder_remove(const char *folder, const char *name, uint64_t *bytes,

@@ -306,6 +306,8 @@ lh_status lh_pull(const lh_pull_options *options, lh_error *error) {
         lh_pull_report_done(&p.report, p.files[0].path, bytes, is_all_there(&p));
     else
         lh_pull_report_end(&p.report);
+    if (status == LH_OK && options->path)
+        snprintf(options->path, LH_MODELS_PATH_BYTES, "%s", p.files[0].path);
     free(p.files);
     return status;
 }

@@ -13,6 +13,7 @@ typedef struct lh_pull_options {
     const char *output;
     const char *folder; /* of the models; made where it is missing */
     lh_hub hub;
+    char *path; /* [LH_MODELS_PATH_BYTES], gets that of the model's first file; NULL: not wanted */
 } lh_pull_options;
 
 /* LH_ERR_INVALID: the options; LH_ERR_EXISTS: another file of that name is there; LH_ERR_BUSY:

@@ -37,6 +37,7 @@ typedef struct call {
     lh_cors_origin origin;
     bool is_preflight;
     bool is_gzip;             /* the request's body */
+    bool is_called_form;      /* it is taken where it begins as JSON's objects do */
     lh_openai_error refusal;  /* by what the headers say; status 0: none */
     lh_openai_answer *answer; /* to a request that generates */
     lh_reading_share share;   /* whose processor time it takes */
@@ -233,6 +234,19 @@ static bool may_generate(call *c, lh_openai_error *error) {
            lh_openai_refuse_full(error, &c->ticket, 1);
 }
 
+static bool refuse_type(lh_openai_error *error) {
+    return lh_openai_refuse(error, 415, NULL, "unsupported_media_type",
+                            "The body must be JSON, and of Content-Type application/json.");
+}
+
+static bool begins_as_object(const lh_http_request *request) {
+    static const char blanks[] = " \t\r\n";
+    size_t at = 0;
+    while (at < request->body_bytes && memchr(blanks, request->body[at], sizeof blanks - 1))
+        at++;
+    return at < request->body_bytes && request->body[at] == '{';
+}
+
 /* The body, or what follows the path: malloc'd. */
 static char *take_text(call *c, size_t *length) {
     if (reads_body(c))
@@ -241,13 +255,14 @@ static char *take_text(call *c, size_t *length) {
     return strdup(c->route.rest);
 }
 
-/* What a body costs shows only when it is read, so none is read here. */
+/* What a body costs shows only when it is read, so no more than its first byte is read here. */
 static lh_http_progress have_read(call *c, const lh_http_request *request, lh_http_reply *reply) {
     const lh_openai_client client = {&c->ticket, request->peer_network};
     c->address = request->peer_network;
     size_t length = request->body_bytes;
     lh_openai_error error;
-    bool begun = !makes_answer(c) || may_generate(c, &error);
+    bool begun = (!c->is_called_form || begins_as_object(request) || refuse_type(&error)) &&
+                 (!makes_answer(c) || may_generate(c, &error));
     if (begun) {
         char *text = take_text(c, &length);
         begun = text || length == 0
@@ -286,6 +301,12 @@ static bool open_ticket(call *c, const lh_http_request *request) {
     return open;
 }
 
+/* curl -d calls every body a form, as does a form of a page that only pretends to be JSON. */
+static bool is_curl_form(const lh_http_request *request) {
+    return lh_http_request_is_type(request, "application/x-www-form-urlencoded") &&
+           is_coded_as(request, "identity") && !lh_http_request_may_be_a_page_s(request);
+}
+
 /* Everything that the headers alone decide. Fills c->refusal. */
 static void check_headers(call *c, const lh_http_request *request) {
     lh_openai_error error;
@@ -294,6 +315,7 @@ static void check_headers(call *c, const lh_http_request *request) {
     c->is_gzip = reads_body(c) && is_coded_as(request, "gzip");
     c->origin = lh_cors_match(c->service->config.cors_origins, request);
     c->is_preflight = c->routed && lh_cors_is_preflight(c->origin, request);
+    c->is_called_form = reads_body(c) && is_curl_form(request);
     if (!c->route.is_public && !c->is_preflight && !open_ticket(c, request))
         lh_openai_refuse(&c->refusal, 401, NULL, "invalid_api_key",
                          "The API key is missing, wrong or expired.");
@@ -302,9 +324,9 @@ static void check_headers(call *c, const lh_http_request *request) {
     else if (c->route.is_admin && !c->is_preflight && !c->ticket.is_admin)
         lh_openai_refuse(&c->refusal, 403, NULL, "insufficient_scope",
                          "This API key may not ask for that: its line lacks the word admin.");
-    else if (reads_body(c) && !lh_http_request_is_type(request, "application/json"))
-        lh_openai_refuse(&c->refusal, 415, NULL, "unsupported_media_type",
-                         "The body must be of Content-Type application/json.");
+    else if (reads_body(c) && !c->is_called_form &&
+             !lh_http_request_is_type(request, "application/json"))
+        refuse_type(&c->refusal);
     else if (reads_body(c) && !c->is_gzip && !is_coded_as(request, "identity"))
         lh_openai_refuse(&c->refusal, 415, NULL, "unsupported_media_type",
                          "The body must come without a Content-Encoding, or with gzip.");

@@ -3,6 +3,7 @@
 
 #include "common/json/json_text.h"
 #include "gateway/openai/render.h"
+#include "gateway/openai/served_context.h"
 #include "gateway/openai/tokenization.h"
 #include "gateway/text/model_aliases.h"
 
@@ -71,17 +72,22 @@ static bool reply_model(const lh_openai_service *service, const char *rest, lh_h
                                 "The model '%.200s' does not exist here.", decoded ? id : rest);
     if (state_of(service) != LH_ENGINE_READY)
         return lh_openai_lookup_refuse(service, error);
-    return reply_json(200, lh_openai_model_json(service->model, id, strlen(id)), reply, error);
+    return reply_json(
+        200,
+        lh_openai_model_json(service->model, lh_openai_served_context(service), id, strlen(id)),
+        reply, error);
 }
 
 /* The model under each of its names, its own first. */
-static json_t *list_models(const lh_served_model *model) {
-    json_t *list =
-        lh_json_append(json_array(), lh_openai_model_json(model, model->id, strlen(model->id)));
+static json_t *list_models(const lh_openai_service *service) {
+    const lh_served_model *model = service->model;
+    uint32_t served = lh_openai_served_context(service);
+    json_t *list = lh_json_append(
+        json_array(), lh_openai_model_json(model, served, model->id, strlen(model->id)));
     const char *rest = model->aliases, *name;
     size_t length;
     while ((name = lh_model_aliases_next(&rest, &length)))
-        list = lh_json_append(list, lh_openai_model_json(model, name, length));
+        list = lh_json_append(list, lh_openai_model_json(model, served, name, length));
     return list;
 }
 
@@ -113,7 +119,7 @@ bool lh_openai_lookup(const lh_openai_service *service, const lh_openai_route *r
     json_t *list;
     switch (route->action) {
     case LH_OPENAI_LIST_MODELS:
-        list = state_of(service) == LH_ENGINE_READY ? list_models(service->model) : json_array();
+        list = state_of(service) == LH_ENGINE_READY ? list_models(service) : json_array();
         return reply_json(200, json_pack("{s:s, s:o}", "object", "list", "data", list), reply,
                           error);
     case LH_OPENAI_GET_MODEL:

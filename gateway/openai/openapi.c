@@ -36,7 +36,7 @@ static const struct {
     {408, ANY, "It did not come in time."},
     {413, BODIED, "The body is too large."},
     {414, ANY, "The target is too large."},
-    {415, BODIED, "The body is not JSON, or compressed by something else than gzip."},
+    {415, BODIED, "The body is not JSON, does not say so, or is compressed by something else than gzip."},
     {421, ANY, "The header Host is no name of this server."},
     {429, BODIED | READ, "A limit of the key's, or the queue is full."},
     {431, ANY, "The headers are too large."},

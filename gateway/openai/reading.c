@@ -7,19 +7,13 @@
 #include "gateway/openai/answer_lead.h"
 #include "gateway/openai/dialect.h"
 #include "gateway/openai/prompt.h"
+#include "gateway/openai/served_context.h"
 #include "gateway/openai/tokenization.h"
 #include "gateway/openai/tool_form.h"
 #include "gateway/trace/trace_json.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-/* What the chain's KV caches hold may be less than the model's context. */
-static uint32_t context_now(const lh_openai_service *service) {
-    uint64_t positions = lh_engine_current_room(service->engine).positions_max;
-    uint32_t context = service->model->context;
-    return positions < context ? (uint32_t)positions : context;
-}
 
 /* NULL: *error says why. */
 static json_t *parse_json(const char *bytes, size_t length, size_t *replaced,
@@ -121,7 +115,7 @@ static bool check_scores(const lh_openai_reading *reading, lh_openai_error *erro
 
 static bool tokenize_all(lh_openai_reading *reading, const lh_openai_service *service,
                          lh_openai_error *error) {
-    uint32_t context = context_now(service);
+    uint32_t context = lh_openai_served_context(service);
     if (!make_room(reading) || !keep_echoes(reading, service->model))
         return lh_openai_refuse_status(error, LH_ERR_NO_MEMORY);
     for (size_t i = 0; i < reading->prompt_count; i++)

@@ -352,10 +352,13 @@ static json_t *render_aliases(const lh_served_model *model) {
     return list;
 }
 
-json_t *lh_openai_model_json(const lh_served_model *model, const char *name, size_t length) {
-    return json_pack("{s:o, s:s, s:I, s:s, s:s, s:I, s:o, s:{s:o}}", "id",
+json_t *lh_openai_model_json(const lh_served_model *model, uint32_t served_context,
+                             const char *name, size_t length) {
+    return json_pack("{s:o, s:s, s:I, s:s, s:s, s:I, s:{s:I, s:I, s:I}, s:o, s:{s:o}}", "id",
                      lh_json_text(name, length), "object", "model", "created",
                      (json_int_t)model->created, "owned_by", "longhaul", "root", model->id,
-                     "max_model_len", (json_int_t)model->context, "aliases", render_aliases(model),
+                     "max_model_len", (json_int_t)served_context, "meta", "n_ctx",
+                     (json_int_t)served_context, "n_ctx_train", (json_int_t)model->trained_context,
+                     "n_vocab", (json_int_t)model->vocabulary, "aliases", render_aliases(model),
                      "longhaul", "default_sampling", render_sampling(&model->sampling));
 }

@@ -66,5 +66,7 @@ json_t *lh_openai_end_json(const lh_openai_frame *frame, const lh_generation_pie
 /* The chunk without choices that tells the usage and the timing. */
 json_t *lh_openai_usage_json(const lh_openai_frame *frame, const lh_token_usage *usage);
 
-/* An entry of /v1/models under one of the model's names. */
-json_t *lh_openai_model_json(const lh_served_model *model, const char *name, size_t length);
+/* An entry of /v1/models under one of the model's names. What is served of its context is named as
+ * vLLM (max_model_len) and llama-server (meta.n_ctx) name it. */
+json_t *lh_openai_model_json(const lh_served_model *model, uint32_t served_context,
+                             const char *name, size_t length);

@@ -5,6 +5,7 @@
 #include "common/base/utf8.h"
 #include "common/json/json_text.h"
 #include "gateway/openai/prompt.h"
+#include "gateway/openai/served_context.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -72,12 +73,13 @@ typedef struct answer_shape {
     bool has_names, has_pieces;
 } answer_shape;
 
-static lh_status print_answer(const lh_served_model *model, const lh_tokens *tokens,
+static lh_status print_answer(const lh_openai_service *service, const lh_tokens *tokens,
                               answer_shape shape, lh_text_buffer *out) {
+    const lh_served_model *model = service->model;
     char counts[64] = "{";
     if (shape.has_counts)
         snprintf(counts, sizeof counts, "{\"count\":%zu,\"max_model_len\":%u,", tokens->count,
-                 model->context);
+                 lh_openai_served_context(service));
     lh_status status = print(out, counts);
     if (!status)
         status = print(out, "\"tokens\":");
@@ -163,7 +165,7 @@ bool lh_openai_tokenize(const lh_openai_service *service, const lh_openai_limits
                                ? tokenize_chat(service, body, &tokens, error)
                                : tokenize_text(service->model, &reader,
                                                is_llama ? "content" : "prompt", adds_bos, &tokens));
-    if (made && print_answer(service->model, &tokens, shape, reply))
+    if (made && print_answer(service, &tokens, shape, reply))
         made = lh_openai_refuse_status(error, LH_ERR_NO_MEMORY);
     free(tokens.ids);
     json_decref(body);

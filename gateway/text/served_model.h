@@ -11,7 +11,8 @@ typedef struct lh_served_model {
     const char *aliases;     /* further names, as model_aliases.h has them; NULL: none */
     const char *fingerprint; /* "fp_" and 16 hex: build, model digest and numeric mode */
     int64_t created;         /* Unix seconds: the file's modification time */
-    uint32_t context, vocabulary, width;
+    uint32_t context;        /* that requests may have at most: the model's own, or less */
+    uint32_t trained_context, vocabulary, width;
     lh_model_pooling pooling;
     lh_sampling_defaults sampling; /* of requests that do not say */
     const lh_tokenizer *tokenizer;

@@ -25,10 +25,10 @@ static const lh_option options[] = {
      "Of each copy: many times the GPU's caches"},
     {"copies", LH_OPTION_NUMBER, FIELD(copies), "20", "N", 1, 10000, NULL, "How many"},
 };
-static const lh_option_table table = {"gpu_memory", "How fast a GPU's memory is to a copy",
-                                      options,      sizeof options / sizeof options[0],
-                                      NULL,         0,
-                                      false};
+static const lh_option_table table = {.program = "gpu_memory",
+                                      .summary = "How fast a GPU's memory is to a copy",
+                                      .options = options,
+                                      .count = sizeof options / sizeof options[0]};
 
 static void die(const char *what, const char *why) {
     fprintf(stderr, "gpu_memory: %s: %s\n", what, why);

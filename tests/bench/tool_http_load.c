@@ -230,10 +230,10 @@ static const lh_option table[] = {
 };
 
 int main(int argc, char **argv) {
-    const lh_option_table all = {"http_load", "Times requests to an HTTP server",
-                                 table,       sizeof table / sizeof table[0],
-                                 NULL,        0,
-                                 false};
+    const lh_option_table all = {.program = "http_load",
+                                 .summary = "Times requests to an HTTP server",
+                                 .options = table,
+                                 .count = sizeof table / sizeof table[0]};
     load_options options = {0};
     lh_option_action action;
     lh_error error;

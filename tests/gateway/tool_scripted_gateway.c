@@ -91,13 +91,10 @@ static lh_openai_api_config make_config(const tool_options *options,
 }
 
 int main(int argc, char **argv) {
-    const lh_option_table all = {"scripted_gateway",
-                                 "Serves the API over a scripted engine",
-                                 table,
-                                 sizeof table / sizeof table[0],
-                                 NULL,
-                                 0,
-                                 false};
+    const lh_option_table all = {.program = "scripted_gateway",
+                                 .summary = "Serves the API over a scripted engine",
+                                 .options = table,
+                                 .count = sizeof table / sizeof table[0]};
     tool_options options = {0};
     lh_option_action action;
     lh_error error;

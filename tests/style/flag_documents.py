@@ -1,5 +1,5 @@
 """Documents of a program's options, each made of what the program says with --help=json, so that none of them can drift: a table in Markdown,
-a manual page (mdoc), bash's completion, and a sample of the configuration file."""
+a manual page (mdoc), and a sample of the configuration file."""
 import re
 import textwrap
 
@@ -96,6 +96,7 @@ def mdoc(name, commands, others, sample):
             page += "The options are those above.\n"
         elif described["options"]:
             page += mdoc_options(described["options"])
+        page += f".Pp\nExample:\n.Dl {roff(described['example']).strip()}\n" if described["example"] else ""
     if sample:
         before, after = CONFIGURATION.split("{sample}")
         page += f".Sh CONFIGURATION FILE\n{roff(before.strip())}.Bd -literal -offset indent\n" + "\n".join(sample)
@@ -105,66 +106,6 @@ def mdoc(name, commands, others, sample):
                                        f"as {variable(option)} for --{option['name']}. An empty one counts as none.")
     page += f".Sh EXIT STATUS\n{roff(EXIT_STATUS)}.Sh SEE ALSO\n"
     return page + " ,\n".join(f".Xr {other} 1" for other in others) + "\n"
-
-
-# ---- Completion ------------------------------------------------------------------------------------------------------------------
-
-
-def completes(option):
-    """What bash offers for its value: words, "-f" for files, "-d" for folders, "" for nothing."""
-    if option["kind"] == "choice":
-        return option["value"].replace("|", " ")
-    return {"PATH": "-f", "FILE": "-f", "DIR": "-d"}.get(option["value"], "")
-
-
-def completion(name, commands):
-    function = "_" + name.replace("-", "_")
-    words = sorted(words[0] for words, _ in commands if words)
-    cases, flags_of = "", {}
-    for command, described in commands:
-        command = command[0] if command else ""
-        flags = [f"--{option['name']}" for option in described["options"]]
-        cases += f"    '{command}') flags='{' '.join([*flags, '--help', '--version'])}' ;;\n"
-        for option in described["options"]:
-            if option["kind"] != "flag":
-                flags_of.setdefault(completes(option), []).append(f"'{command} --{option['name']}'")
-    cases += f"    'help') flags='{' '.join(words)}' ;;\n"
-    values = "".join(f"    {'|'.join(flags)}) values='{offered}' ;;\n" for offered, flags in sorted(flags_of.items()))
-    words = sorted([*words, "help"])
-    return f"""# Completion of bash for {name}. {WRITTEN_BY}
-{function}() {{
-    local word=${{COMP_WORDS[COMP_CWORD]}} flag=${{COMP_WORDS[COMP_CWORD - 1]}} command='' flags='' values=' ' glued=''
-    # Where = breaks words, "--name=VALUE" comes as three of them.
-    if [[ $word == = ]]; then
-        word=
-    elif [[ $flag == = ]]; then
-        flag=${{COMP_WORDS[COMP_CWORD - 2]}}
-    elif [[ $word == --*=* ]]; then
-        flag=${{word%%=*}} glued=${{word%%=*}}= word=${{word#*=}}
-    fi
-    if ((COMP_CWORD > 1)); then
-        case ${{COMP_WORDS[1]}} in
-        {'|'.join(words)}) command=${{COMP_WORDS[1]}} ;;
-        esac
-    fi
-    case $command in
-{cases}    esac
-    case "$command $flag" in
-{values}    esac
-    case $values in
-    ' ')
-        ((COMP_CWORD > 1)) || flags+=' {' '.join(words)}'
-        mapfile -t COMPREPLY < <(compgen -W "$flags" -- "$word")
-        ;;
-    -[df])
-        compopt -o filenames 2>/dev/null
-        mapfile -t COMPREPLY < <(compgen "$values" -- "$word")
-        ;;
-    *) mapfile -t COMPREPLY < <(compgen -W "$values" -P "$glued" -- "$word") ;;
-    esac
-}}
-complete -F {function} {name}
-"""
 
 
 # ---- Sample of the configuration file --------------------------------------------------------------------------------------------

@@ -1,5 +1,5 @@
-"""What is written of the programs' options is what the programs say of them: docs/FLAGS.md, the manual pages in docs/man, bash's completions
-in deploy/completions and the sample files in deploy/config. `test_flags.py --write` brings all of them up to date. They are in the tree, and not
+"""What is written of the programs' options is what the programs say of them: docs/FLAGS.md, the manual pages in docs/man, the completions of
+bash, zsh and fish in deploy/completions and the sample files in deploy/config. `test_flags.py --write` brings all of them up to date. They are in the tree, and not
 made by a build, so that building for another processor, which cannot run the programs, installs them too."""
 import json
 import os
@@ -7,6 +7,7 @@ import pathlib
 import subprocess
 import sys
 
+import completions
 import flag_documents
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
@@ -30,7 +31,7 @@ without dashes. A flag counts before the environment, and that before the file. 
 def commands_of(program):
     """[(words behind the program's name, what it says of its options)], without words first."""
     told = json.loads(subprocess.run([BUILD / program, "--help=json"], check=True, capture_output=True, text=True).stdout)
-    return [([], told), *(([command["name"], *command["arguments"].split()], command["itself"] or {**command, "options": []})
+    return [([], told), *(([command["name"], *command["itself"]["arguments"].split()], {**command["itself"], "list": command["summary"]})
                           for command in told["commands"])]
 
 
@@ -48,7 +49,9 @@ def documents():
     for program, commands in told.items():
         others = sorted(set(PROGRAMS) - {program})
         found[f"docs/man/{program}.1"] = flag_documents.mdoc(program, commands, others, PROGRAMS[program])
-        found[f"deploy/completions/{program}"] = flag_documents.completion(program, commands)
+        found[f"deploy/completions/{program}"] = completions.bash(program, commands)
+        found[f"deploy/completions/_{program}"] = completions.zsh(program, commands)
+        found[f"deploy/completions/{program}.fish"] = completions.fish(program, commands)
         if PROGRAMS[program]:
             found[f"deploy/config/{program.removeprefix('longhaul-')}.yaml"] = flag_documents.yaml_sample(program, commands[0][1])
     return found

@@ -92,7 +92,7 @@ WALLS = {
                   "gateway/constrain/json_*.[ch]", "gateway/constrain/schema_*.[ch]", "gateway/constrain/constraint_source.[ch]", "gateway/constrain/constraint_cache.c", "worker/weights/weight_digests.c"),
     "zlib.h": ("gateway/http/gzip.c",),
     "gnutls/*": ("gateway/http/tls*.[ch]",),
-    "curl/*": ("gateway/cli/api_fetch.c", "gateway/models/http_get.c", "worker/weights/weight_fetch.c", "worker/weights/clear_http2.c", "worker/control/*"),
+    "curl/*": ("gateway/cli/api_transfer.c", "gateway/models/http_get.c", "worker/weights/weight_fetch.c", "worker/weights/clear_http2.c", "worker/control/*"),
     "nghttp2/*": ("common/http2/session.c", "common/http2/streams.c", "common/http2/framer.[ch]"),
     "openssl/*": ("common/net/tls_*", "common/base/digest.c", "gateway/membership/certificate_*.c", "worker/membership/certificate.c",
                   "worker/membership/own_key.c"),

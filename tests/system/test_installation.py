@@ -22,7 +22,8 @@ def install(folder, *options):
 
 
 def files_of(program):
-    found = {f"bin/longhaul-{program}", f"share/man/man1/longhaul-{program}.1", f"share/bash-completion/completions/longhaul-{program}"}
+    found = {f"bin/longhaul-{program}", f"share/man/man1/longhaul-{program}.1", f"share/bash-completion/completions/longhaul-{program}",
+             f"share/zsh/site-functions/_longhaul-{program}", f"share/fish/vendor_completions.d/longhaul-{program}.fish"}
     return found | ({f"share/doc/longhaul/examples/{program}.yaml"} if program != "link" else set())
 
 
@@ -108,6 +109,37 @@ class Completion(Folder):
             with self.subTest(line):
                 self.assertEqual(self.offered(line), wanted)
         self.assertEqual(self.offered("longhaul-gateway --wire=f", wordbreaks=False), ["--wire=f16", "--wire=f32"])
+
+    def test_what_fish_offers(self):
+        if not shutil.which("fish"):
+            raise lacking("fish is not installed")
+        folder = f"{self.folder}/share/fish/vendor_completions.d"
+        for line, wanted in (("longhaul-gateway tok", {"token", "tokens"}), ("longhaul-gateway help rot", {"rotate-ca"}),
+                             ("longhaul-gateway token --u", {"--uses"}), ("longhaul-gateway --wire ", {"auto", "f16", "f32", "q8"}),
+                             ("longhaul-gateway --strict-params --fleet-l", {"--fleet-listen"}), ("longhaul-gateway trace --part p", {"prompt"}),
+                             ("longhaul-worker jo", {"join"}), ("longhaul-link uplink --link-r", {"--link-rate"})):
+            with self.subTest(line):
+                script = f"source {folder}/{line.split()[0]}.fish; complete -C '{line}'"
+                done = subprocess.run(["fish", "--no-config", "-c", script], capture_output=True, text=True, cwd=self.work, check=True,
+                                      env={**os.environ, "HOME": self.work})
+                self.assertEqual(done.stderr, "")
+                self.assertEqual({offer.split("\t")[0] for offer in done.stdout.splitlines()}, wanted)
+
+    def test_what_zsh_offers(self):
+        """compadd is what all of its completions end in; here it says what it was given."""
+        if not shutil.which("zsh"):
+            raise lacking("zsh is not installed")
+        said = f"{self.work}/offered"
+        script = (f"zmodload zsh/zpty; zpty shell zsh -f -i; zpty -w shell \"fpath=({self.folder}/share/zsh/site-functions \\$fpath); autoload -U compinit; "
+                  f"compinit -u -D; cd {self.work}; compadd() {{ print -r -- \\$@ >> {said}; builtin compadd \\$@ }}; print rea''dy\"; "
+                  "until [[ $out == *ready* ]]; do zpty -r shell part; out+=$part; done; zpty -w -n shell $1$'\\t'; sleep 0.2; "
+                  f"for i in {{1..200}}; do zpty -r -t shell part; [[ -s {said} ]] && break; sleep 0.05; done; sleep 0.5")
+        for line, wanted in (("longhaul-gateway tok", "token"), ("longhaul-gateway token --us", "--uses"), ("longhaul-link up", "uplink")):
+            with self.subTest(line):
+                pathlib.Path(said).unlink(missing_ok=True)
+                subprocess.run(["zsh", "-f", "-c", script, "zsh", line], capture_output=True, text=True, cwd=self.work, timeout=60,
+                               env={**os.environ, "HOME": self.work, "TERM": "dumb"})
+                self.assertIn(wanted, pathlib.Path(said).read_text() if os.path.exists(said) else "nothing was offered")
 
     def test_in_a_terminal(self):
         environment = {"PATH": os.environ["PATH"], "HOME": self.work, "TERM": "dumb", "INPUTRC": "/dev/null", "PS1": "$ ", "HISTFILE": ""}

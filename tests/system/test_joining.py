@@ -183,6 +183,20 @@ class Life(Joined):
         worker.says("the gateway has revoked this worker's certificate").end()
         worker.start(*self.line("--name", "office-1")).is_registered()
 
+    def test_a_revoked_worker_says_it_once_and_asks_more_and_more_seldom(self):
+        self.start_fleet()
+        relay = Relay(self.fleet.port)
+        self.addCleanup(relay.close)
+        _, _, token = self.line("--name", "office-1")
+        worker = self.worker("office-1").start("join", relay.address, token).is_registered()
+        self.fleet.run("revoke", "worker", "office-1")
+        worker.says("the gateway has revoked this worker's certificate")
+        before = len(relay.sockets)
+        threading.Event().wait(11)  # another absence of the gateway would be told again after 10 s
+        # after 1, 2, 4, 8 s and so on; two sockets for each. It was every half second.
+        self.assertLessEqual((len(relay.sockets) - before) // 2, 5)
+        self.assertEqual(worker.log().count("has revoked this worker's certificate"), 1, worker.log())
+
     def test_a_backup_brings_the_fleet_back(self):
         """Copied while it runs. Who has joined before goes on, who has joined since joins again."""
         self.start_fleet()

@@ -1,6 +1,7 @@
 """deploy/quickstart as a newcomer uses it, with programs that are built already: it answers, keeps what it was told while it runs, and leaves
 nothing running where it fails."""
 
+import contextlib
 import os
 import pathlib
 import re
@@ -30,9 +31,11 @@ class Quickstart(unittest.TestCase):
         self.addCleanup(self.run_it, "stop")
         self.port = free_port(2 + WORKERS)
 
+    def environment(self):
+        return {**os.environ, **{f"XDG_{name}_HOME": f"{self.folder.name}/{name}" for name in ("STATE", "CACHE", "DATA")}}
+
     def run_it(self, *words):
-        home = {f"XDG_{name}_HOME": f"{self.folder.name}/{name}" for name in ("STATE", "CACHE")}
-        done = subprocess.run([QUICKSTART, *map(str, words)], env={**os.environ, **home}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        done = subprocess.run([QUICKSTART, *map(str, words)], env=self.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True)
         return done.returncode, done.stdout
 
@@ -65,6 +68,34 @@ class Quickstart(unittest.TestCase):
         self.assertIn("address already in use", text)
         self.assertIn("--port N takes others", text)
         self.assertEqual(self.pids(), [])
+
+    def test_beside_something_else_it_takes_other_ports_and_says_so(self):
+        """And its model is where the gateway's commands look, too."""
+        model = pathlib.Path(need_model())
+        models = pathlib.Path("/var/lib/longhaul/models" if os.geteuid() == 0 and os.path.isdir("/var/lib/longhaul/models")
+                              else f"{self.folder.name}/DATA/longhaul/models")
+        models.mkdir(parents=True, exist_ok=True)
+        if not (models / model.name).exists():
+            (models / model.name).symlink_to(model)
+        with socket.socket() as other:
+            with contextlib.suppress(OSError):  # then somebody else has it
+                other.bind(("127.0.0.1", 8080))
+                other.listen()
+            status, text = self.start("--workers", 1)
+        self.assertEqual(status, 0, text)
+        said = re.search(r"another program has one of the ports 8080 to 8082: this takes (\d+) to (\d+)", text)
+        url = f"http://127.0.0.1:{said[1]}"
+        self.assertEqual(int(said[2]), int(said[1]) + 2)
+        self.assertIn(f"chat --url {url}\n", text)
+        self.assertIn(f"export LONGHAUL_URL={url} ", text)
+
+        def command(*words, **more):
+            done = subprocess.run([build_folder() / "longhaul-gateway", *words], capture_output=True, text=True, stdin=subprocess.DEVNULL,
+                                  env={**self.environment(), **more})
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return done.stdout
+        self.assertEqual(command("check", LONGHAUL_URL=url), '{"status":"ok"}\n')
+        self.assertIn(model.name.removesuffix(".gguf"), command("models"))
 
     def test_a_model_without_a_template(self):
         model = pathlib.Path(self.folder.name) / "small.gguf"

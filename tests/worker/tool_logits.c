@@ -56,10 +56,10 @@ static const lh_option options[] = {
     {"out", LH_OPTION_TEXT, FIELD(out), "", "FILE", 0, 0, NULL,
      "Write f32 logits [tokens][vocabulary] there"},
 };
-static const lh_option_table table = {"logits", "Logits of a model over given tokens",
-                                      options,  sizeof options / sizeof options[0],
-                                      NULL,     0,
-                                      false};
+static const lh_option_table table = {.program = "logits",
+                                      .summary = "Logits of a model over given tokens",
+                                      .options = options,
+                                      .count = sizeof options / sizeof options[0]};
 
 typedef struct run_state {
     const flags *flags;

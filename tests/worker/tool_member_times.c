@@ -50,10 +50,10 @@ static const lh_option options[] = {
     {"activations", LH_OPTION_CHOICE, FIELD(activations), "q8", NULL, 0, 0, "q8|q16",
      "As quantized weights meet them"},
 };
-static const lh_option_table table = {"member_times", "What members of one stage gain",
-                                      options,        sizeof options / sizeof options[0],
-                                      NULL,           0,
-                                      false};
+static const lh_option_table table = {.program = "member_times",
+                                      .summary = "What members of one stage gain",
+                                      .options = options,
+                                      .count = sizeof options / sizeof options[0]};
 
 typedef struct bench bench;
 

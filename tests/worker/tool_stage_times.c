@@ -70,10 +70,10 @@ static const lh_option options[] = {
     {"kv-type", LH_OPTION_CHOICE, FIELD(kv_type), "f32", NULL, 0, 0, "f32|f16|q8",
      "Numbers in the KV cache"},
 };
-static const lh_option_table table = {"stage_times", "How long one stage takes by itself",
-                                      options,       sizeof options / sizeof options[0],
-                                      NULL,          0,
-                                      false};
+static const lh_option_table table = {.program = "stage_times",
+                                      .summary = "How long one stage takes by itself",
+                                      .options = options,
+                                      .count = sizeof options / sizeof options[0]};
 
 typedef struct bench {
     lh_gguf *gguf;

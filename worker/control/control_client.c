@@ -202,7 +202,7 @@ static lh_status perform(lh_control_client *client, const char *message, lh_erro
         return lh_fail(error, LH_ERR_UNAVAILABLE, "the gateway does not answer: %s", client->error);
     }
     if (client->gateway.is_own_revoked)
-        return lh_fail(error, LH_ERR_UNAVAILABLE,
+        return lh_fail(error, LH_ERR_CANCELLED,
                        "the gateway has revoked this worker's certificate: it may join again with "
                        "a new line of longhaul-gateway token");
     if (code != CURLE_OK)

@@ -21,8 +21,8 @@ void lh_control_client_destroy(lh_control_client *client);
 /* Takes over the body, a malloc'd text, and puts it under its seal (control_seal.h). LH_OK: 200,
  * and answer[length] is the body of that without its seal; it lives until the next call.
  * LH_ERR_CORRUPT: it was damaged; LH_ERR_UNAVAILABLE: no connection, no answer in time, or 5xx;
- * LH_ERR_INVALID: refused (the message quotes the gateway), LH_ERR_EXISTS: since another process
- * has the worker's name; LH_ERR_LIMIT: the answer is too long;
- * LH_ERR_NO_MEMORY, also where the body is NULL. */
+ * LH_ERR_CANCELLED: the gateway has revoked the worker's certificate; LH_ERR_INVALID: refused (the
+ * message quotes the gateway), LH_ERR_EXISTS: since another process has the worker's name;
+ * LH_ERR_LIMIT: the answer is too long; LH_ERR_NO_MEMORY, also where the body is NULL. */
 lh_status lh_control_client_put(lh_control_client *client, char *body, const char **answer,
                                 size_t *length, lh_error *error);

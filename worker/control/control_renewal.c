@@ -16,6 +16,9 @@
 /* Where another process has the name: perhaps the one before this, of which the gateway does not
  * know yet that it has gone. */
 #define NAME_RETRY_MS 200
+/* Between reports of who is revoked; each pause is twice the one before. A gateway that was put
+ * back from a backup may take it again. */
+#define REVOKED_MS_MAX 60000
 
 struct lh_control_renewal {
     lh_control_client *client;
@@ -29,9 +32,9 @@ struct lh_control_renewal {
     bool registered;        /* the gateway has answered once */
     lh_status known_status; /* of the last one */
     lh_gateway_absence absence;
-    bool may_tell; /* of this PUT, if it fails: it is time */
-    int64_t renew_ms;
-    int64_t within_ms; /* after the PUT in progress the next one is due, or sooner */
+    bool may_tell;              /* of this PUT, if it fails: it is time */
+    int64_t renew_ms, pause_ms; /* as the gateway says; until the next report */
+    int64_t within_ms;          /* after the PUT in progress the next one is due, or sooner */
     void (*on_closed)(void *);
     void *closed_context;
     /* The PUT's: the pool's thread writes them. */
@@ -55,14 +58,19 @@ static void put_on_pool(uv_work_t *work) {
 }
 
 static bool is_refusal(lh_status status) {
-    return status == LH_ERR_INVALID || status == LH_ERR_EXISTS;
+    return status == LH_ERR_INVALID || status == LH_ERR_EXISTS || status == LH_ERR_CANCELLED;
+}
+
+/* Who is revoked stays so until somebody joins it again, so that one line is enough. */
+static bool is_to_be_told(const lh_control_renewal *renewal) {
+    bool is_another = renewal->status != renewal->known_status;
+    return (is_refusal(renewal->status) && is_another) ||
+           (renewal->may_tell && renewal->status != LH_ERR_CANCELLED);
 }
 
 /* The gateway does not answer, or refuses this worker. */
 static void note_absence(lh_control_renewal *renewal, int64_t now_us) {
-    bool is_another_refusal =
-        is_refusal(renewal->status) && renewal->status != renewal->known_status;
-    bool is_told = is_another_refusal || renewal->may_tell;
+    bool is_told = is_to_be_told(renewal);
     lh_gateway_absence_note(&renewal->absence, is_told, now_us);
     if (is_told)
         lh_log(LH_LOG_WARN, "control",
@@ -88,13 +96,16 @@ static void note_reachability(lh_control_renewal *renewal) {
 
 static void take_answer(lh_control_renewal *renewal) {
     note_reachability(renewal);
+    renewal->pause_ms = renewal->status == LH_ERR_CANCELLED
+                            ? lh_min_i64(2 * renewal->pause_ms, REVOKED_MS_MAX)
+                            : renewal->renew_ms;
     if (renewal->status == LH_ERR_EXISTS)
         renewal->within_ms = lh_min_i64(renewal->within_ms, NAME_RETRY_MS);
     if (renewal->status != LH_OK) {
         renewal->events.on_failure(renewal->context);
         return;
     }
-    renewal->renew_ms = renewal->answer.renew_ms;
+    renewal->renew_ms = renewal->pause_ms = renewal->answer.renew_ms;
     renewal->events.on_answer(renewal->context, &renewal->answer);
 }
 
@@ -121,7 +132,7 @@ static void on_put_done(uv_work_t *work, int cancelled) {
         uv_close((uv_handle_t *)&renewal->timer, on_timer_closed);
     else
         uv_timer_start(&renewal->timer, put_now,
-                       (uint64_t)lh_min_i64(renewal->within_ms, renewal->renew_ms), 0);
+                       (uint64_t)lh_min_i64(renewal->within_ms, renewal->pause_ms), 0);
 }
 
 static void put_now(uv_timer_t *timer) {
@@ -152,7 +163,7 @@ lh_status lh_control_renewal_create(uv_loop_t *loop, const char *gateway_url,
     snprintf(made->gateway_url, sizeof made->gateway_url, "%s", gateway_url);
     made->events = *events;
     made->context = context;
-    made->renew_ms = RENEW_MS_DEFAULT;
+    made->renew_ms = made->pause_ms = RENEW_MS_DEFAULT;
     uv_timer_init(loop, &made->timer);
     made->timer.data = made;
     made->work.data = made;

@@ -63,6 +63,13 @@ static lh_status read_order(joining *j, lh_error *error) {
     return status;
 }
 
+lh_status lh_joining_order_check(const lh_joining_order *order, lh_error *error) {
+    joining j = {.order = order};
+    lh_status status = read_order(&j, error);
+    explicit_bzero(&j.token, sizeof j.token);
+    return status;
+}
+
 /* ---- The key and the request ---- */
 
 static lh_status fill_request(joining *j, const char *key, lh_error *error) {

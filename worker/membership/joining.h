@@ -16,6 +16,9 @@ typedef struct lh_joining_order {
     const char *name;        /* the worker's; "": the token's, else the machine's */
 } lh_joining_order;
 
+/* What lh_joining_run would say of the order itself, before anything is written or asked.
+ * LH_ERR_INVALID. */
+lh_status lh_joining_order_check(const lh_joining_order *order, lh_error *error);
 /* Fills *membership, also where this folder has joined by the same token before, or by another one
  * of the same fleet and is still a member. Whatever goes
  * wrong is said in *error: what, where, and what to do. LH_ERR_INVALID: the order is wrong, or the

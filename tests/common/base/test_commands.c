@@ -20,12 +20,19 @@ static int run_key(int argc, char **argv) {
 }
 
 static const lh_option_table key_options = {.program = "longhaul-test key",
-                                            .summary = "NAME: makes a key"};
+                                            .arguments = "NAME",
+                                            .summary = "Makes a key",
+                                            .example = "longhaul-test key alice"},
+                             rotate_options = {.program = "longhaul-test rotate-ca",
+                                               .summary = "Renews it"},
+                             join_options = {.program = "longhaul-test join",
+                                             .arguments = "URL TOKEN",
+                                             .summary = "Joins"};
 
 static const lh_command commands[] = {
-    {"key", "NAME", "makes a key", &key_options, run_key},
-    {"rotate-ca", "", "renews it", NULL, run_key},
-    {"join", "URL TOKEN", "joins", &key_options, NULL},
+    {"key", "makes a key", &key_options, run_key},
+    {"rotate-ca", "renews it", &rotate_options, run_key},
+    {"join", "joins", &join_options, NULL},
 };
 
 static lh_option_table table = {.program = "longhaul-test",
@@ -115,14 +122,16 @@ static void help_is_told_in_every_usual_way(void **state) {
     assert_non_null(strstr(out, "Exit status: 0"));
     run("help", "key", NULL);
     assert_true(is_done && status == 0);
-    assert_non_null(strstr(out, "usage: longhaul-test key"));
+    assert_non_null(strstr(out, "usage: longhaul-test key NAME\n"));
+    assert_non_null(strstr(out, "Example:\n  longhaul-test key alice\n"));
     run("key", "-h", NULL);
     assert_true(is_done && status == 0 && runs == 0);
     assert_non_null(strstr(out, "usage: longhaul-test key"));
     run("join", "--help", NULL);
     assert_true(is_done && status == 0);
     run("help", "rotate-ca", NULL);
-    assert_string_equal(out, "usage: longhaul-test rotate-ca\n\nrenews it\n");
+    assert_non_null(strstr(out, "usage: longhaul-test rotate-ca\n\nRenews it\n"));
+    assert_null(strstr(out, "Example"));
 }
 
 static void a_wrong_word_suggests_the_right_one(void **state) {

@@ -29,14 +29,12 @@ static const lh_option options[] = {
      NULL, "Budget of the KV cache"},
     {"quiet", LH_OPTION_FLAG, offsetof(settings, quiet), NULL, NULL, 0, 0, NULL, "Say \"nothing\""},
 };
-static const lh_option_table table = {"longhaul-test",
-                                      "Tests the table of options, in a sentence that is long "
-                                      "enough that it must be wrapped at the end of a line.",
-                                      options,
-                                      sizeof options / sizeof options[0],
-                                      NULL,
-                                      0,
-                                      false};
+static const lh_option_table table = {.program = "longhaul-test",
+                                      .summary =
+                                          "Tests the table of options, in a sentence that is long "
+                                          "enough that it must be wrapped at the end of a line.",
+                                      .options = options,
+                                      .count = sizeof options / sizeof options[0]};
 
 static settings got;
 static lh_option_action action;
@@ -230,8 +228,8 @@ static void test_help(void **state) {
 
 static void test_json_and_version(void **state) {
     (void)state;
-    static const char head[] =
-        "{\"program\": \"longhaul-test\", \"version\": \"" LONGHAUL_VERSION "\", \"summary\": \"";
+    static const char head[] = "{\"program\": \"longhaul-test\", \"version\": \"" LONGHAUL_VERSION
+                               "\", \"arguments\": \"\", \"summary\": \"";
     static const char *const wanted[] = {
         "\"options\": [\n {\"name\": \"site\", \"kind\": \"text\", \"value\": \"NAME\", "
         "\"default\": null, "

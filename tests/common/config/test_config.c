@@ -28,8 +28,10 @@ static const lh_option options[] = {
      NULL, "Budget"},
     {"quiet", LH_OPTION_FLAG, offsetof(settings, quiet), NULL, NULL, 0, 0, NULL, "Say nothing"},
 };
-static const lh_option_table table = {
-    "longhaul-test", "Tests.", options, sizeof options / sizeof options[0], NULL, 0, false};
+static const lh_option_table table = {.program = "longhaul-test",
+                                      .summary = "Tests.",
+                                      .options = options,
+                                      .count = sizeof options / sizeof options[0]};
 
 static settings got;
 static lh_config *config;

@@ -70,6 +70,35 @@ static void expect(const char *check, const char *subject, const char *found, co
     fleet = load_fleet(SOUND_FLEET);
 }
 
+/* Whether one finding says this; what was planted is taken back. */
+static void expect_fine(const char *check, const char *found) {
+    lh_findings findings = look();
+    bool is_found = false;
+    for (size_t i = 0; i < findings.count; i++)
+        is_found = is_found || (findings.list[i].verdict == LH_VERDICT_FINE &&
+                                strcmp(findings.list[i].check, check) == 0 &&
+                                strcmp(findings.list[i].found, found) == 0);
+    if (!is_found)
+        fail_msg("%s does not say: %s", check, found);
+    lh_findings_reset(&findings);
+    json_decref(fleet);
+    fleet = load_fleet(SOUND_FLEET);
+}
+
+static void says_what_would_serve_the_whole_context(void **state) {
+    (void)state;
+    expect_fine("context", "8192 positions, all that are asked for");
+    plant(fleet, "model.context", "16384");
+    plant(fleet, "chains.0.queue.kv.1.pages_total", "90");
+    expect_fine("context",
+                "8192 positions of 16384, for which worker office-1 has room; --kv-bytes 954M at "
+                "each worker, or --kv-type f16 at the gateway serves all");
+    plant(fleet, "model.context", "32768");
+    plant(fleet, "numbers.kv_type", "\"f16\"");
+    expect_fine("context", "8192 positions of 32768, for which worker home-1 has room; --kv-bytes "
+                           "1908M at each worker serves all");
+}
+
 static void a_gateway_that_refuses_says_why(void **state) {
     (void)state;
     plant(fleet, "state", "\"no_chain\"");
@@ -224,6 +253,7 @@ static void what_is_not_told_is_not_known(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_sound_fleet_is_fine, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(says_what_would_serve_the_whole_context, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_gateway_that_refuses_says_why, set_up, tear_down),
         cmocka_unit_test_setup_teardown(workers_that_fail_are_named, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_worker_that_is_slower_than_it_says_is_named, set_up,

@@ -221,6 +221,7 @@ static void refuses_by_the_headers(void **state) {
     expect_error(got, 405, "method_not_allowed");
     expect_error(ask(*state, "POST", chat, "Content-Type: text/plain\r\n", body), 415,
                  "unsupported_media_type");
+    expect_error(ask(*state, "POST", chat, "", body), 415, "unsupported_media_type");
     expect_error(ask(*state, "POST", chat, JSON_TYPE "Content-Encoding: br\r\n", body), 415,
                  "unsupported_media_type");
     got = ask(*state, "POST", chat, JSON_TYPE "Content-Encoding: identity\r\n", body);
@@ -230,6 +231,38 @@ static void refuses_by_the_headers(void **state) {
     assert_int_equal(got->status, 204);
     assert_true(has(got, "Allow: GET, HEAD, OPTIONS\r\n"));
     forget(got);
+}
+
+/* curl -d calls JSON a form. A page could send the same, but not without the headers that its
+ * browser adds. */
+static void takes_json_that_curl_calls_a_form(void **state) {
+    static const char path[] = "/v1/completions", body[] = "{'prompt':'@@text=ok'}";
+#define FORM "Content-Type: application/x-www-form-urlencoded\r\n"
+    answer *got = ask(*state, "POST", path, FORM "User-Agent: curl/8.5.0\r\n", body);
+    assert_int_equal(got->status, 200);
+    forget(got);
+    got = ask(*state, "POST", path, FORM, "\r\n {'prompt':'@@text=ok'}");
+    assert_int_equal(got->status, 200);
+    forget(got);
+    static const char *const of_pages[] = {
+        "Origin: null\r\n",
+        "Origin: https://chat.example\r\n",
+        "Referer: http://evil.example/\r\n",
+        "Cookie: a=b\r\n",
+        "Sec-Fetch-Mode: no-cors\r\n",
+        "sec-fetch-site: cross-site\r\n",
+        "User-Agent: Mozilla/5.0 (X11; Linux x86_64)\r\n",
+        "Content-Encoding: gzip\r\n",
+    };
+    for (size_t i = 0; i < sizeof of_pages / sizeof of_pages[0]; i++) {
+        char headers[200];
+        snprintf(headers, sizeof headers, FORM "%s", of_pages[i]);
+        expect_error(ask(*state, "POST", path, headers, body), 415, "unsupported_media_type");
+    }
+    static const char *const others[] = {"", " ", "prompt=a", "['a']"};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        expect_error(ask(*state, "POST", path, FORM, others[i]), 415, "unsupported_media_type");
+#undef FORM
 }
 
 static void tells_what_it_serves(void **state) {
@@ -244,6 +277,17 @@ static void tells_what_it_serves(void **state) {
     expect_text(got->json, "id", "team/chat");
     expect_text(got->json, "aliases.0", "gpt-tiny");
     assert_int_equal(json_integer_value(at(got->json, "max_model_len")), 256);
+    assert_int_equal(json_integer_value(at(got->json, "meta.n_ctx")), 256);
+    assert_int_equal(json_integer_value(at(got->json, "meta.n_ctx_train")), 512);
+    scripted_engine_set_positions(b->engine, 192);
+    forget(got);
+    got = get(b, "/v1/models/team/chat");
+    assert_int_equal(json_integer_value(at(got->json, "max_model_len")), 192);
+    assert_int_equal(json_integer_value(at(got->json, "meta.n_ctx")), 192);
+    forget(got);
+    got = post(b, "/tokenize", "{'prompt':'ab'}");
+    assert_int_equal(json_integer_value(at(got->json, "max_model_len")), 192);
+    scripted_engine_set_positions(b->engine, UINT64_MAX);
     forget(got);
     got = get(b, "/models/tests%2Ftiny-llama");
     expect_text(got->json, "object", "model");
@@ -683,6 +727,7 @@ int main(void) {
         cmocka_unit_test(speaks_gzip),
         cmocka_unit_test(named_origins_may_read),
         cmocka_unit_test(refuses_by_the_headers),
+        cmocka_unit_test(takes_json_that_curl_calls_a_form),
         cmocka_unit_test(tells_what_it_serves),
         cmocka_unit_test(tells_why_it_is_not_ready),
         cmocka_unit_test(tells_ids_and_stops),

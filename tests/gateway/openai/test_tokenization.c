@@ -2,6 +2,7 @@
 #include "gateway/openai/tokenization.h"
 
 #include "common/json/json_text.h"
+#include "tests/gateway/support/scripted_engine.h"
 #include "tests/gateway/support/scripted_model.h"
 #include "tests/support/failing_malloc.h"
 
@@ -20,7 +21,8 @@ typedef struct bench {
 static int open_bench(void **state) {
     bench *b = calloc(1, sizeof *b);
     b->model = scripted_model_create();
-    b->service = (lh_openai_service){.model = scripted_model_served(b->model)};
+    b->service = (lh_openai_service){.model = scripted_model_served(b->model),
+                                     .engine = scripted_engine_create()};
     b->service.config = lh_openai_api_config_default();
     b->service.config.limits.model = b->service.model->id;
     b->service.config.limits.vocabulary = b->service.model->vocabulary;
@@ -31,6 +33,7 @@ static int open_bench(void **state) {
 
 static int close_bench(void **state) {
     bench *b = *state;
+    scripted_engine_destroy(b->service.engine);
     scripted_model_destroy(b->model);
     free(b);
     return 0;

@@ -43,6 +43,7 @@ struct lh_engine {
     bool ending;
     lh_engine_state state;
     const char *refusal; /* of the model, by its workers; NULL: none */
+    uint64_t positions;
     scripted_sequence *sequences;
     uint64_t last_handle;
     scripted_engine_counts counts;
@@ -334,6 +335,7 @@ static void *run(void *argument) {
 lh_engine *scripted_engine_create(void) {
     lh_engine *engine = need(calloc(1, sizeof *engine));
     engine->state = LH_ENGINE_READY;
+    engine->positions = UINT64_MAX;
     pthread_mutex_init(&engine->mutex, NULL);
     pthread_cond_init(&engine->changed, NULL);
     if (pthread_create(&engine->thread, NULL, run, engine))
@@ -427,6 +429,19 @@ void scripted_engine_set_refusal(lh_engine *engine, const char *message) {
     pthread_mutex_unlock(&engine->mutex);
 }
 
+void scripted_engine_set_positions(lh_engine *engine, uint64_t positions) {
+    pthread_mutex_lock(&engine->mutex);
+    engine->positions = positions;
+    pthread_mutex_unlock(&engine->mutex);
+}
+
+static uint64_t current_positions(lh_engine *engine) {
+    pthread_mutex_lock(&engine->mutex);
+    uint64_t positions = engine->positions;
+    pthread_mutex_unlock(&engine->mutex);
+    return positions;
+}
+
 void lh_engine_refusal(const lh_engine *engine, lh_error *refusal) {
     lh_engine *guarded = (lh_engine *)engine;
     pthread_mutex_lock(&guarded->mutex);
@@ -466,7 +481,7 @@ lh_engine_room lh_engine_current_room(const lh_engine *engine) {
     return (lh_engine_room){.running = running,
                             .sequences_max = 1024,
                             .sequences_free = running < 1024 ? 1024 - running : 0,
-                            .positions_max = UINT64_MAX,
+                            .positions_max = current_positions((lh_engine *)engine),
                             .positions_free = UINT64_MAX};
 }
 

@@ -34,6 +34,8 @@ void scripted_engine_destroy(lh_engine *engine);
 void scripted_engine_set_state(lh_engine *engine, lh_engine_state state);
 /* Its workers cannot compute the model, in these static words; NULL: they can. */
 void scripted_engine_set_refusal(lh_engine *engine, const char *message);
+/* Of a sequence, as long as its chain's KV caches; at first UINT64_MAX. */
+void scripted_engine_set_positions(lh_engine *engine, uint64_t positions);
 scripted_engine_counts scripted_engine_count(lh_engine *engine);
 /* The last sequence's request as it was submitted (its pointers are of no use afterwards). */
 lh_sequence_request scripted_engine_last_request(lh_engine *engine);

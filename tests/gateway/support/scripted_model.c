@@ -32,6 +32,7 @@ scripted_model *scripted_model_create_with(uint32_t context) {
                                     .fingerprint = "fp_0123456789abcdef",
                                     .created = 1700000000,
                                     .context = context,
+                                    .trained_context = 2 * context,
                                     .vocabulary = lh_tokenizer_vocabulary(tiny->tokenizer),
                                     .sampling = lh_sampling_api_defaults,
                                     .tokenizer = tiny->tokenizer,

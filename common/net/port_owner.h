@@ -1,0 +1,21 @@
+/* Whose the listening TCP ports of this machine are, as far as /proc shows it: root sees
+ * everybody's programs, others their own. For messages to people. Blocking, for milliseconds.
+ * Thread: any; in a sandbox that hides /proc nobody is found. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+typedef struct lh_port_owner {
+    pid_t pid;
+    char program[16]; /* as the kernel cuts it: "longhaul-gatewa" */
+} lh_port_owner;
+
+/* False: nobody listens there, or it is not seen who does. */
+bool lh_port_owner_find(uint16_t port, lh_port_owner *owner);
+/* All processes of that program that are seen; the first `most` of them go to pids[]. */
+size_t lh_port_owner_processes(const char *program, pid_t *pids, size_t most);
+/* The ports at which a process listens, each once; the first `most` of them go to ports[]. */
+size_t lh_port_owner_ports(pid_t pid, uint16_t *ports, size_t most);

@@ -1,0 +1,16 @@
+# Completion of fish for longhaul-link. Written by tests/style/test_flags.py --write from the programs' own --help=json.
+complete -c longhaul-link -f
+complete -c longhaul-link -n __fish_use_subcommand -a uplink -d 'what leaves this machine, or this container, by one interface'
+complete -c longhaul-link -n '__fish_seen_subcommand_from uplink' -l link-rate -x -d 'Mbit/s of what is sent, IP headers included'
+complete -c longhaul-link -n '__fish_seen_subcommand_from uplink' -l link-delay -x -d 'how long each packet is on its way'
+complete -c longhaul-link -n '__fish_seen_subcommand_from uplink' -l link-jitter -x -d 'by how much that wanders to either side'
+complete -c longhaul-link -n '__fish_seen_subcommand_from uplink' -l link-loss -x -d 'of packets that are lost, each for itself'
+complete -c longhaul-link -n '__fish_seen_subcommand_from uplink' -l link-queue -x -d 'the queue holds what the rate sends in this time'
+complete -c longhaul-link -n '__fish_seen_subcommand_from uplink' -l link-to -x -d 'only what goes there'
+complete -c longhaul-link -n '__fish_seen_subcommand_from uplink' -l link-interface -x -d 'network interface'
+complete -c longhaul-link -n '__fish_seen_subcommand_from uplink' -l log-format -x -a 'text json' -d 'how to write a line of the log'
+complete -c longhaul-link -n __fish_use_subcommand -a sites -d 'between network namespaces, steered by lines on standard input'
+complete -c longhaul-link -n __fish_use_subcommand -a help -d 'tells more of a command'
+complete -c longhaul-link -n '__fish_seen_subcommand_from help' -a 'uplink sites'
+complete -c longhaul-link -l help -d 'print what there is to say'
+complete -c longhaul-link -l version -d 'print the version'
