@@ -262,7 +262,7 @@ static void check_headers(call *c, const lh_http_request *request) {
     c->is_gzip = is_coded_as(request, "gzip");
     c->origin = lh_cors_match(c->service->config.cors_origins, request);
     c->is_preflight = c->routed && lh_cors_is_preflight(c->origin, request);
-    c->is_called_form = is_curl_form(request);
+    c->is_called_form = c->reads_body && is_curl_form(request);
     if (!c->route.is_public && !c->is_preflight && !open_ticket(c, request))
         lh_openai_refuse(&c->refusal, 401, NULL, "invalid_api_key",
                          "The API key is missing, wrong or expired.");
