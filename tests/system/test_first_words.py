@@ -1,5 +1,6 @@
 """What a newcomer types first, and what goes wrong then: run and chat, the wrong port, a token that nobody would serve, a name that is not there."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -37,7 +38,12 @@ class Words(unittest.TestCase):
 
     def children(self):
         """Processes that a command of this test has left."""
-        return subprocess.run(["pgrep", "-f", f"model {self.models}"], capture_output=True, text=True).stdout.split()
+        found = []
+        for process in pathlib.Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if f"--model\0{self.models}".encode() in (process / "cmdline").read_bytes():
+                    found.append(int(process.name))
+        return found
 
 
 class Run(Words):
