@@ -3,7 +3,6 @@
 
 #include "common/json/json_text.h"
 #include "gateway/openai/output_format.h"
-#include "gateway/text/tools/tool_call_parser.h"
 
 #include <stdio.h>
 #include <string.h>

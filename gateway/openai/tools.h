@@ -4,6 +4,7 @@
 
 #include "gateway/openai/body_reader.h"
 #include "gateway/text/chat_messages.h"
+#include "gateway/text/tools/tool_call_parser.h"
 
 typedef enum lh_openai_tool_choice {
     LH_TOOL_CHOICE_NONE, /* also where there are no tools */
@@ -24,7 +25,7 @@ typedef struct lh_openai_tools {
     const json_t *kinds;
 } lh_openai_tools;
 
-#define LH_OPENAI_TOOL_NAME_BYTES 65
+#define LH_OPENAI_TOOL_NAME_BYTES (LH_TOOL_NAME_BYTES_MAX + 1u)
 /* The name in the list of a tool that is in a namespace, or in none (NULL). False: it has no room.
  */
 bool lh_openai_tool_flat_name(const char *space, const char *name,
