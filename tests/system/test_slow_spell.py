@@ -101,7 +101,8 @@ class SlowSpell(unittest.TestCase):
         for _ in range(PROMPTS):
             self.complete(tokens=8)
         (before,) = self.times("auto")
-        quiet = f"rows={max(self.complete()['chunks'])}"
+        length = max(self.complete()["chunks"])
+        quiet = f"rows={length}"
         most = self.suffer()
         wait_until(lambda: self.is_less_slowed_than(most / 2), "the stages are far quicker again")
         first = self.complete()
@@ -110,8 +111,9 @@ class SlowSpell(unittest.TestCase):
               f"{first['plan']}; then {after:.0f}, as before by hand {by_hand:.0f}, without overlap {off:.0f}")
         self.assertGreater(most, 2)
         self.assertRegex(self.said, r"TO DO +stage speed +worker-")
+        # On one core, which both workers share, overlap need not gain anything: so what it takes without is only told.
+        self.assertTrue(length / 2 <= max(first["chunks"]) <= 2 * length, first["chunks"])
         self.assertLess(after, 1.1 * by_hand)
-        self.assertLess(after, 1.1 * off)
 
 
 if __name__ == "__main__":
