@@ -1,4 +1,5 @@
-"""Containers of the image that deploy/Dockerfile makes, on networks of their own; all of it goes when the test ends."""
+"""Containers of the image that deploy/Dockerfile makes, on networks of their own; all of it goes when the test ends.
+As a program, it builds the image."""
 
 import fcntl
 import os
@@ -99,3 +100,8 @@ class Network:
 
     def address(self, container):
         return docker("inspect", "--format", f'{{{{(index .NetworkSettings.Networks "{self.name}").IPAddress}}}}', container).stdout.strip()
+
+
+if __name__ == "__main__":
+    need_engine()
+    build_image()

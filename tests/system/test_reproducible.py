@@ -21,7 +21,9 @@ ENVIRONMENT = {**os.environ, "CCACHE_DISABLE": "1"}
 def build_in(source, build):
     for part in PARTS:
         (shutil.copytree if (ROOT / part).is_dir() else shutil.copy)(ROOT / part, source / part)
-    for words in (["cmake", "-S", source, "-B", build, "-G", "Ninja", "-DLONGHAUL_TESTS=OFF"], ["cmake", "--build", build, "--target", "longhaul-link"]):
+    # As the packages are built.
+    options = ["-DLONGHAUL_TESTS=OFF", "-DLONGHAUL_DEBUG_INFO=ON"]
+    for words in (["cmake", "-S", source, "-B", build, "-G", "Ninja", *options], ["cmake", "--build", build, "--target", "longhaul-link"]):
         subprocess.run(words, check=True, stdout=subprocess.DEVNULL, env=ENVIRONMENT)
     return (build / "longhaul-link").read_bytes()
 
