@@ -108,7 +108,8 @@ static const struct {
 static void read_block(const lh_body_reader *item, size_t index, const json_t *value, message *m) {
     char path[80];
     snprintf(path, sizeof path, "%.40scontent[%zu].", item->path, index);
-    const lh_body_reader block = {json_is_object(value) ? value : NULL, path, item->error, NULL};
+    const lh_body_reader block = {json_is_object(value) ? value : NULL, path, item->error, NULL,
+                                  item->left_out};
     const char *type = lh_body_text(&block, "type", SIZE_MAX);
     for (size_t i = 0; type && i < sizeof blocks / sizeof *blocks; i++)
         if (strcmp(type, blocks[i].type) == 0 && lh_body_is_one_of(m->role, blocks[i].roles)) {

@@ -68,7 +68,7 @@ static void decide_beginning(lh_openai_request *request) {
 bool lh_anthropic_request_parse(json_t *body, lh_openai_endpoint endpoint,
                                 const lh_openai_limits *limits, lh_openai_request *request,
                                 lh_openai_error *error) {
-    const lh_body_reader reader = {body, "", error, limits->sketch};
+    const lh_body_reader reader = {body, "", error, limits->sketch, &request->left_out};
     lh_openai_conversation conversation;
     *request = (lh_openai_request){
         .endpoint = endpoint, .body = body, .keeps_thoughts = limits->keeps_thoughts};

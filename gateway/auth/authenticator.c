@@ -8,6 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What a program sends that is left out comes all at once, with its first request. */
+#define LEFT_OUT_AT_ONCE 24
+
 typedef struct lh_authenticator_client {
     struct lh_authenticator_client *next;
     char name[LH_KEY_NAME_BYTES];
@@ -54,6 +57,7 @@ static bool add_client(lh_authenticator *authenticator, const lh_key *key, int64
     }
     memcpy(added->name, key->name, sizeof added->name);
     lh_account_init(&added->account, &key->limits, now_us);
+    added->lines[LH_CLIENT_LINE_LEFT_OUT].at_once = LEFT_OUT_AT_ONCE;
     added->next = authenticator->clients;
     authenticator->clients = added;
     return true;
@@ -127,6 +131,7 @@ lh_status lh_authenticator_create(const char *path, const lh_key_limits *limits,
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the API's keys");
     }
     authenticator->limits = *limits;
+    authenticator->lines[LH_CLIENT_LINE_LEFT_OUT].at_once = LEFT_OUT_AT_ONCE;
     pthread_mutex_init(&authenticator->mutex, NULL);
     lh_status status = lh_authenticator_reload(authenticator, now_us, error);
     if (status) {

@@ -28,10 +28,11 @@ typedef struct lh_ticket {
     uint32_t inside;
 } lh_ticket;
 
-/* Lines of the log that a request may cause although it is not served. */
+/* Lines of the log that a request may cause, whatever becomes of it. */
 typedef enum lh_client_line {
-    LH_CLIENT_LINE_REQUEST, /* which one it was, and its status */
-    LH_CLIENT_LINE_REASON,  /* why it was not served */
+    LH_CLIENT_LINE_REQUEST,  /* which one it was, and its status */
+    LH_CLIENT_LINE_REASON,   /* why it was not served */
+    LH_CLIENT_LINE_LEFT_OUT, /* what of it was left out */
     LH_CLIENT_LINE_KINDS
 } lh_client_line;
 

@@ -105,6 +105,29 @@ void lh_body_refuse(const lh_body_reader *body, const char *key, const char *cod
     lh_openai_refuse(error, 400, param, code, "'%s' %s", param, text);
 }
 
+/* "messages[3].content[0]" as "messages[].content[]". */
+static void drop_indexes(char *name) {
+    char *to = name;
+    for (const char *from = name; *from;) {
+        *to++ = *from;
+        if (*from++ == '[')
+            from += strspn(from, "0123456789");
+    }
+    *to = '\0';
+}
+
+void lh_body_leave_out(const lh_body_reader *body, const char *key, const char *type) {
+    char name[LH_BODY_PATH_BYTES + 48];
+    if (body->sketch)
+        return;
+    snprintf(name, sizeof name, "%s%.47s", body->path, key);
+    drop_indexes(name);
+    if (type)
+        lh_left_out_note(body->left_out, "%s of type %.40s", name, type);
+    else
+        lh_left_out_note(body->left_out, "%s", name);
+}
+
 json_t *lh_body_field(const lh_body_reader *body, const char *key) {
     if (body->sketch)
         lh_body_draw(body, key, json_object());
@@ -119,7 +142,8 @@ json_t *lh_body_object(const lh_body_reader *body, const char *key) {
 lh_body_reader lh_body_inside(const lh_body_reader *body, const char *key, const char *path) {
     const json_t *object = lh_body_object(body, key);
     return (lh_body_reader){object, path, body->error,
-                            json_object_get(json_object_get(body->sketch, "properties"), key)};
+                            json_object_get(json_object_get(body->sketch, "properties"), key),
+                            body->left_out};
 }
 
 lh_body_reader lh_body_items(const lh_body_reader *body, const char *key) {
@@ -127,7 +151,7 @@ lh_body_reader lh_body_items(const lh_body_reader *body, const char *key) {
     json_t *items = list ? member_of(list, "items", json_pack("{s:s}", "type", "object")) : NULL;
     if (list && !items)
         lh_openai_refuse_status(body->error, LH_ERR_NO_MEMORY);
-    return (lh_body_reader){NULL, "", body->error, items};
+    return (lh_body_reader){NULL, "", body->error, items, NULL};
 }
 
 static const char *type_of(const json_t *value) {
@@ -153,7 +177,7 @@ bool lh_body_element(const lh_body_reader *body, const char *key, size_t index, 
     char name[32];
     snprintf(name, sizeof name, "%s[%zu]", key, index);
     snprintf(path, LH_BODY_PATH_BYTES, "%s%s.", body->path, name);
-    *element = (lh_body_reader){value, path, body->error, NULL};
+    *element = (lh_body_reader){value, path, body->error, NULL, body->left_out};
     if (!json_is_object(value))
         lh_body_refuse(body, name, "invalid_type", "must be an object.");
     return json_is_object(value);

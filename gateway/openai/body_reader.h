@@ -8,6 +8,7 @@
 #pragma once
 
 #include "gateway/openai/error.h"
+#include "gateway/openai/left_out.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -19,12 +20,18 @@ typedef struct lh_body_reader {
     const char *path;       /* "stream_options."; "" for the body itself */
     lh_openai_error *error; /* status 0: nothing is wrong so far */
     json_t *sketch;         /* the schema of `object`, to be drawn; NULL: the body is read */
+    lh_left_out *left_out;  /* where it is noted what is left out of the body; NULL: nowhere */
 } lh_body_reader;
 
 /* 400 about a field: the message is its name and the text behind it. An error that there is stays.
  */
 void lh_body_refuse(const lh_body_reader *body, const char *key, const char *code,
                     const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+/* A field, or what it says, is taken and left out, as it changes nothing about the answer: that is
+ * noted (left_out.h) under its name, without the indexes of lists. type: of what stands there, if
+ * only this one is left out; NULL: whatever stands there. */
+void lh_body_leave_out(const lh_body_reader *body, const char *key, const char *type);
 
 /* NULL: it is absent. What these give lives as long as the body. */
 json_t *lh_body_field(const lh_body_reader *body, const char *key);

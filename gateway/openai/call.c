@@ -31,6 +31,7 @@ typedef struct call {
     bool reads_body;             /* of the route, */
     lh_openai_reading_goal goal; /* for this; chat, where it has none: the words are ours */
     lh_ticket ticket;
+    uint64_t address; /* stands for the client where no keys are asked for */
     lh_cors_origin origin;
     bool is_preflight;
     bool is_gzip;             /* the request's body */
@@ -156,11 +157,30 @@ static lh_http_progress refuse(call *c, const lh_openai_error *error, lh_http_re
     return reply_error(c, error, reply);
 }
 
+/* Each kind once for each client, so that whoever runs the server learns what its clients ask for.
+ */
+static void tell_left_out(call *c, const lh_left_out *left_out) {
+    uint64_t client = c->ticket.tenant ? c->ticket.tenant : c->address;
+    lh_log_limit *limit =
+        lh_ticket_log_limit(c->service->config.authenticator, &c->ticket, LH_CLIENT_LINE_LEFT_OUT);
+    for (size_t i = 0; i < left_out->count; i++) {
+        unsigned long long more;
+        if (lh_left_out_log_take(&c->service->left_out, client, left_out->kinds[i], limit,
+                                 lh_clock_us(), &more))
+            lh_log(LH_LOG_INFO, "api",
+                   "part of a request changes nothing about its answer and is left out kind=\"%s\" "
+                   "route=%s client=%s id=%s left_out=%llu",
+                   left_out->kinds[i], c->route.name, c->ticket.client ? c->ticket.name : "", c->id,
+                   more);
+    }
+}
+
 /* What was read of the body, or why it was not. */
 static lh_http_progress begin(call *c, lh_openai_reading *reading, lh_openai_error *error,
                               lh_http_reply *reply) {
     c->unknown_fields = reading->request.parameters.unknown_fields;
     lh_request_metrics_note_unknown_fields(c->service->metrics, c->unknown_fields);
+    tell_left_out(c, &reading->request.left_out);
     if (!error->status && !makes_answer(c))
         return show(c, &reading->reply, reply);
     bool begun = !error->status && lh_openai_answer_begin(c->answer, reading, error);
@@ -196,6 +216,7 @@ static bool may_generate(call *c, lh_openai_error *error) {
 /* What a body costs shows only when it is read, so none is read here. */
 static lh_http_progress take_body(call *c, const lh_http_request *request, lh_http_reply *reply) {
     const lh_openai_client client = {&c->ticket, request->peer_network};
+    c->address = request->peer_network;
     size_t length = request->body_bytes;
     lh_openai_error error;
     bool begun = (!makes_answer(c) || may_generate(c, &error)) &&

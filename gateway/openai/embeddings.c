@@ -49,7 +49,7 @@ static void check_dimensions(const lh_body_reader *body, const lh_openai_limits 
 
 static bool parse(json_t *body, lh_openai_endpoint endpoint, const lh_openai_limits *limits,
                   lh_openai_request *request, lh_openai_error *error) {
-    const lh_body_reader reader = {body, "", error, limits->sketch};
+    const lh_body_reader reader = {body, "", error, limits->sketch, &request->left_out};
     lh_openai_limits of_inputs = *limits;
     of_inputs.prompts_max =
         limits->width < VALUES_MAX / INPUTS_MAX ? INPUTS_MAX : VALUES_MAX / limits->width;

@@ -5,7 +5,7 @@
 
 typedef enum treatment {
     HONOURED,       /* parsed elsewhere */
-    TAKEN,          /* accepted, changes nothing */
+    TAKEN,          /* left out: changes nothing */
     REFUSED,        /* any value but null */
     REFUSED_TRUE,   /* a switch that can only be off */
     REFUSED_FILLED, /* a list, object or text that can only be empty */
@@ -268,6 +268,8 @@ size_t lh_openai_fields_check(const lh_body_reader *body, lh_openai_endpoint end
                              "'%.80s' is not a parameter known here.", name);
         else if (index >= 0 && !json_is_null(value))
             check_field(body, name, value, table[index].action);
+        if (!json_is_null(value) && (index < 0 || table[index].action == TAKEN))
+            lh_body_leave_out(body, name, NULL);
     }
     return unknown;
 }

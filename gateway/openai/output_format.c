@@ -188,7 +188,8 @@ static void parse_named_schema(const lh_body_reader *schema, const char *name_of
 
 static void parse_json_schema(const lh_body_reader *body, lh_openai_output_format *format) {
     const lh_body_reader schema = {lh_body_object(body, "json_schema"),
-                                   "response_format.json_schema.", body->error, NULL};
+                                   "response_format.json_schema.", body->error, NULL,
+                                   body->left_out};
     if (!schema.object)
         lh_body_refuse(body, "json_schema", "missing_required_parameter", "is missing.");
     parse_named_schema(&schema, param, format);
@@ -199,7 +200,7 @@ static void parse_response_format(const lh_body_reader *body, lh_openai_output_f
                       tags_form = {"format", LH_CONSTRAINT_TAGS};
     const json_t *value = lh_body_typed(body, param, "object", "an object with a 'type'");
     const char *type = json_string_value(json_object_get(value, "type"));
-    const lh_body_reader given = {value, "response_format.", body->error, NULL};
+    const lh_body_reader given = {value, "response_format.", body->error, NULL, body->left_out};
     if (value && !type)
         lh_body_refuse(body, param, "invalid_type", "must be an object with a 'type'.");
     if (!type || strcmp(type, "text") == 0)
@@ -235,7 +236,7 @@ void lh_openai_output_format_parse_flat(const lh_body_reader *parent, const char
     char path[64];
     const json_t *value = lh_body_object(parent, "format");
     snprintf(path, sizeof path, "%s.", name_of_param);
-    const lh_body_reader given = {value, path, parent->error, NULL};
+    const lh_body_reader given = {value, path, parent->error, NULL, parent->left_out};
     *format = (lh_openai_output_format){0};
     const char *type = lh_body_choice(&given, "type", "text|json_object|json_schema");
     if (value && !type)
@@ -254,7 +255,7 @@ void lh_openai_output_format_parse_schema(const lh_body_reader *parent, const ch
     char path[64];
     const json_t *value = lh_body_object(parent, "format");
     snprintf(path, sizeof path, "%s.", name_of_param);
-    const lh_body_reader given = {value, path, parent->error, NULL};
+    const lh_body_reader given = {value, path, parent->error, NULL, parent->left_out};
     *format = (lh_openai_output_format){0};
     if (value && !lh_body_choice(&given, "type", "json_schema"))
         lh_body_refuse(&given, "type", "missing_required_parameter", "is missing.");

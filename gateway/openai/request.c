@@ -245,7 +245,7 @@ static void parse_completion(const lh_body_reader *body, const lh_openai_limits 
 bool lh_openai_request_parse(json_t *body, lh_openai_endpoint endpoint,
                              const lh_openai_limits *limits, lh_openai_request *request,
                              lh_openai_error *error) {
-    const lh_body_reader reader = {body, "", error, limits->sketch};
+    const lh_body_reader reader = {body, "", error, limits->sketch, &request->left_out};
     *request = (lh_openai_request){.endpoint = endpoint, .body = body};
     *error = (lh_openai_error){0};
     lh_openai_parameters_parse(&reader, endpoint, limits, &request->parameters);

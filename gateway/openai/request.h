@@ -24,6 +24,7 @@ typedef struct lh_openai_request {
     char **joined; /* [message_count]: content put together from parts, or NULL; NULL: none */
     json_t *made;  /* a list: what the dialect made of the body, and the rest points into */
     json_t *told;  /* what the answer repeats of its request; NULL: nothing */
+    lh_left_out left_out;
     size_t message_count;
     lh_openai_tools tools;            /* without its text, what may be called */
     json_t *kept_tools;               /* the same, also without its text; NULL: nobody needs it */

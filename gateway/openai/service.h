@@ -4,6 +4,7 @@
 
 #include "gateway/constrain/constraint_cache.h"
 #include "gateway/openai/api.h"
+#include "gateway/openai/left_out_log.h"
 #include "gateway/openai/reader_pool.h"
 #include "gateway/openai/request_metrics.h"
 
@@ -19,4 +20,5 @@ typedef struct lh_openai_service {
     size_t longest_token_bytes;  /* of the model's tokens */
     atomic_bool draining;        /* any thread */
     lh_request_metrics *metrics; /* any thread */
+    lh_left_out_log left_out;    /* any thread */
 } lh_openai_service;

@@ -148,7 +148,7 @@ static void draw_texts(const lh_body_reader *body) {
 
 bool lh_openai_tokenize(const lh_openai_service *service, const lh_openai_limits *limits,
                         json_t *body, lh_text_buffer *reply, lh_openai_error *error) {
-    const lh_body_reader reader = {body, "", error, limits->sketch};
+    const lh_body_reader reader = {body, "", error, limits->sketch, NULL};
     bool is_llama = lh_body_field(&reader, "content");
     lh_tokens tokens = {0};
     answer_shape shape = {.has_counts = !is_llama,
@@ -196,7 +196,7 @@ static bool append_text(const lh_served_model *model, const lh_body_reader *body
 
 bool lh_openai_detokenize(const lh_openai_service *service, const lh_openai_limits *limits,
                           const json_t *body, lh_text_buffer *reply, lh_openai_error *error) {
-    const lh_body_reader reader = {body, "", error, limits->sketch};
+    const lh_body_reader reader = {body, "", error, limits->sketch, NULL};
     lh_text_buffer text = {0};
     lh_openai_check_model(&reader, limits);
     const json_t *list = lh_body_typed(&reader, "tokens", "array", "a list of token ids");

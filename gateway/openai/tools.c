@@ -47,8 +47,8 @@ static void check_tool(const lh_body_reader *body, const lh_openai_tool_words *w
                        const json_t *value) {
     char path[48];
     snprintf(path, sizeof path, "tools[%zu]", index);
-    const lh_body_reader function = {function_of(body, words, value, path), path, body->error,
-                                     NULL};
+    const lh_body_reader function = {function_of(body, words, value, path), path, body->error, NULL,
+                                     body->left_out};
     if (body->error->status)
         return;
     lh_openai_tool_name(&function);
@@ -141,7 +141,7 @@ static void read_named(const lh_body_reader *body, const json_t *choice, const j
         return;
     }
     const lh_body_reader function = {json_object_get(choice, "function"), "tool_choice.function.",
-                                     body->error, NULL};
+                                     body->error, NULL, body->left_out};
     lh_openai_tools_choose(body, list, LH_TOOL_CHOICE_NAMED, lh_openai_tool_name(&function), tools);
 }
 
@@ -175,7 +175,8 @@ static void check_call(const lh_body_reader *message, size_t index, const json_t
     if (!lh_body_object(&call, "function"))
         lh_body_refuse(&call, "function", "missing_required_parameter", "is missing.");
     snprintf(inner, sizeof inner, "%sfunction.", path);
-    const lh_body_reader function = {lh_body_field(&call, "function"), inner, message->error, NULL};
+    const lh_body_reader function = {lh_body_field(&call, "function"), inner, message->error, NULL,
+                                     message->left_out};
     lh_openai_tool_name(&function);
     if (!lh_body_text(&function, "arguments", SIZE_MAX))
         lh_body_refuse(&function, "arguments", "missing_required_parameter",

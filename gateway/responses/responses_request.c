@@ -59,7 +59,7 @@ static const char choice_words[] = "none, auto, required, or an object of type \
 
 static void read_named(const lh_body_reader *body, const json_t *choice, const json_t *list,
                        lh_openai_tools *tools) {
-    const lh_body_reader function = {choice, "tool_choice.", body->error, NULL};
+    const lh_body_reader function = {choice, "tool_choice.", body->error, NULL, body->left_out};
     const char *type = lh_body_text(&function, "type", SIZE_MAX);
     if (!type || strcmp(type, "function") != 0)
         lh_body_refuse(body, "tool_choice", type ? "unsupported_value" : "invalid_type",
@@ -142,7 +142,7 @@ static void read_conversation(const lh_body_reader *body, lh_openai_conversation
 bool lh_responses_request_parse(json_t *body, lh_openai_endpoint endpoint,
                                 const lh_openai_limits *limits, lh_openai_request *request,
                                 lh_openai_error *error) {
-    const lh_body_reader reader = {body, "", error, limits->sketch};
+    const lh_body_reader reader = {body, "", error, limits->sketch, &request->left_out};
     lh_openai_conversation conversation;
     *request = (lh_openai_request){.endpoint = endpoint,
                                    .body = body,

@@ -121,7 +121,7 @@ static void forms_are_read_in_all_dialects(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         json_t *body = parse(cases[i].body);
         lh_openai_error error = {0};
-        const lh_body_reader reader = {body, "", &error, NULL};
+        const lh_body_reader reader = {body, "", &error, NULL, NULL};
         lh_openai_output_format format;
         lh_openai_output_format_parse(&reader, &format);
         if ((cases[i].kind == ERROR) != (error.status == 400))

@@ -231,8 +231,8 @@ static bool parse_body(const json_t *body, lh_openai_endpoint endpoint,
                        const lh_openai_limits *held_against, lh_openai_parameters *parameters,
                        lh_openai_error *error) {
     *error = (lh_openai_error){0};
-    lh_openai_parameters_parse(&(lh_body_reader){body, "", error, NULL}, endpoint, held_against,
-                               parameters);
+    lh_openai_parameters_parse(&(lh_body_reader){body, "", error, NULL, NULL}, endpoint,
+                               held_against, parameters);
     return !error->status;
 }
 
