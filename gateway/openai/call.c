@@ -172,8 +172,8 @@ static void tell_left_out(call *c, const lh_left_out *left_out) {
         if (lh_left_out_log_take(&c->service->left_out, client, left_out->kinds[i], limit,
                                  lh_clock_us(), &more))
             lh_log(LH_LOG_INFO, "api",
-                   "part of a request changes nothing about its answer and is left out kind=\"%s\" "
-                   "route=%s client=%s id=%s left_out=%llu",
+                   "part of a request is left out kind=\"%s\" route=%s client=%s id=%s "
+                   "left_out=%llu",
                    left_out->kinds[i], c->route.name, c->ticket.client ? c->ticket.name : "", c->id,
                    more);
     }

@@ -54,7 +54,7 @@ def call(name, arguments):
 class ClaudeCode:
     """The program, with a home and a folder of its own, pointed at a gateway."""
 
-    def __init__(self, port, model):
+    def __init__(self, port, model, **more):
         self.temporary = tempfile.TemporaryDirectory(prefix="longhaul-claude-")
         self.home, self.work = (pathlib.Path(self.temporary.name) / name for name in ("home", "work"))
         self.home.mkdir()
@@ -62,7 +62,7 @@ class ClaudeCode:
         package = pathlib.Path(importlib.util.find_spec("claude_agent_sdk").origin).parent
         self.program = package / "_bundled" / "claude"
         self.environment = {"PATH": os.environ["PATH"], "HOME": str(self.home), "ANTHROPIC_BASE_URL": f"http://127.0.0.1:{port}", "ANTHROPIC_API_KEY": "x",
-                            "ANTHROPIC_MODEL": model, "API_TIMEOUT_MS": str(PATIENCE_S * 1000), **QUIET}
+                            "ANTHROPIC_MODEL": model, "API_TIMEOUT_MS": str(PATIENCE_S * 1000), **QUIET, **more}
 
     def version(self):
         return subprocess.run([self.program, "--version"], env=self.environment, capture_output=True, text=True, check=True).stdout.strip()
@@ -117,24 +117,31 @@ class WholeSession(unittest.TestCase):
 
 
 class RealModel(unittest.TestCase):
-    """A prompt of its own and one tool: what a small model's context has room for."""
+    """A prompt of its own and one tool: what a small model's context has room for. Such a model does not know when to stop, so its answers are short ones
+    that are cut, which Claude Code goes on with a few times and then tells as an error; the session goes on all the same."""
 
-    FLAGS = ("--system-prompt", "You are a helpful assistant. " * 100, "--tools", "Read")
+    FLAGS = ("--system-prompt", "You are a helpful assistant.", "--tools", "Read")
+
+    def asked(self, claude, log_of, prompt, *flags):
+        """How many tokens its prompts had in the caches, and the tokens and seconds to the first token of its first request."""
+        before = len(statuses(log_of()))
+        result = claude.ask(prompt, *flags, *self.FLAGS)
+        self.assertTrue(not result["is_error"] or result.get("api_error") == "max_output_tokens", result)
+        wait_until(lambda: len(statuses(log_of())) > before, "its requests have their lines")
+        self.assertEqual(set(statuses(log_of())), {"200"})
+        first_ms, tokens = re.findall(r"route=/v1/messages .* first_token_ms=(\S+) .* tokens_in=(\d+)", log_of())[before]
+        (used,) = result["modelUsage"].values()
+        return used["cacheReadInputTokens"], int(tokens), float(first_ms) / 1000
 
     def test_a_second_turn_hits_the_caches(self):
-        with Fleet(workers=2) as fleet:
+        with Fleet(workers=2, gateway_flags=["--request-timeout", str(PATIENCE_S)]) as fleet:
             model = ask(fleet.port, "GET", "/v1/models").json()["data"][0]["id"]
-            claude = ClaudeCode(fleet.port, model)
+            claude = ClaudeCode(fleet.port, model, CLAUDE_CODE_MAX_OUTPUT_TOKENS="16")
             self.addCleanup(claude.temporary.cleanup)
-            first = claude.ask("Say hello.", *self.FLAGS)
-            second = claude.ask("And once more.", "--continue", *self.FLAGS)
-            for result in (first, second):
-                self.assertFalse(result["is_error"], result)
-                self.assertTrue(result["result"])
-            read = second["usage"]["cache_read_input_tokens"]
-            self.assertGreater(read, first["usage"]["input_tokens"] + first["usage"]["cache_read_input_tokens"] - 64)
-            print(f"   first token after {first['ttft_ms'] / 1000:.1f} s of {first['usage']['input_tokens']} tokens, and {second['ttft_ms'] / 1000:.1f} s of "
-                  f"{second['usage']['input_tokens']} behind {read} that were cached", flush=True)
+            _, tokens, cold_s = self.asked(claude, fleet.gateway.log_text, "Say hello.")
+            cached, again, warm_s = self.asked(claude, fleet.gateway.log_text, "And once more.", "--continue")
+            self.assertGreater(cached, tokens - 128)
+            print(f"   {model}: first token after {cold_s:.1f} s of {tokens} tokens, in the next turn after {warm_s:.1f} s of {again}", flush=True)
 
 
 def enter_own_network():
