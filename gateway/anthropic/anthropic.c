@@ -12,6 +12,9 @@ typedef struct writer {
     lh_server_events *events; /* NULL: it goes out whole */
     lh_answer_parts parts;
     bool is_open;
+    bool hides_thoughts;
+    bool is_to_the_end;      /* of the context, unless it ends before */
+    json_t *told;            /* of the request, in the message and its end; NULL: nothing */
     const char *stop_reason; /* NULL: it has not ended */
     json_t *stop_sequence;   /* NULL: none ended it */
 } writer;
@@ -69,17 +72,23 @@ static void destroy(void *context) {
     if (!w)
         return;
     lh_answer_parts_reset(&w->parts);
+    json_decref(w->told);
     json_decref(w->stop_sequence);
     free(w);
 }
 
 static void *open_writer(const lh_openai_frame *frame, lh_openai_reading *reading,
                          lh_server_events *events) {
-    (void)reading;
+    const lh_openai_request *request = &reading->request;
+    const lh_openai_parameters *parameters = &request->parameters;
     writer *w = calloc(1, sizeof *w);
     if (!w)
         return NULL;
     w->frame = frame;
+    w->hides_thoughts = request->hides_thoughts;
+    w->is_to_the_end =
+        !parameters->max_tokens_given || reading->prompts[0].max_tokens < parameters->max_tokens;
+    w->told = json_incref(request->told);
     w->events = events;
     w->parts.listener = (lh_answer_part_listener){on_begin, on_grow, on_end, w};
     return w;
@@ -87,12 +96,15 @@ static void *open_writer(const lh_openai_frame *frame, lh_openai_reading *readin
 
 static lh_status put(void *context, const lh_generation_piece *piece, const lh_token_usage *usage) {
     writer *w = context;
+    lh_generation_piece shown = *piece;
     lh_status status = w->events ? open_message(w, usage) : LH_OK;
+    if (w->hides_thoughts)
+        shown.thought_length = 0;
     if (!status)
-        status = lh_answer_parts_take(&w->parts, piece);
+        status = lh_answer_parts_take(&w->parts, &shown);
     if (status || !piece->finished)
         return status;
-    w->stop_reason = lh_anthropic_stop_reason(piece);
+    w->stop_reason = lh_anthropic_stop_reason(piece, w->is_to_the_end);
     if (piece->stop.bytes &&
         !(w->stop_sequence = lh_json_text(piece->stop.bytes, piece->stop.length)))
         return LH_ERR_NO_MEMORY;
@@ -103,6 +115,15 @@ static json_t *stop_sequence_of(const writer *w) {
     return w->stop_sequence ? json_incref(w->stop_sequence) : json_null();
 }
 
+/* What is told of the request, beside the rest of an object, which may be NULL. */
+static json_t *with_told(const writer *w, json_t *object) {
+    if (object && w->told && json_object_update(object, w->told)) {
+        json_decref(object);
+        return NULL;
+    }
+    return object;
+}
+
 static lh_status end(void *context, const lh_token_usage *usage) {
     writer *w = context;
     json_t *delta = json_pack("{s:s, s:{s:s, s:o}, s:o}", "type", "message_delta", "delta",
@@ -110,7 +131,7 @@ static lh_status end(void *context, const lh_token_usage *usage) {
                               "usage", lh_anthropic_usage(usage));
     if (w->frame->timing)
         delta = lh_json_set(delta, "longhaul", json_pack("{s:O}", "timing", w->frame->timing));
-    lh_status status = lh_server_events_put(w->events, "message_delta", delta);
+    lh_status status = lh_server_events_put(w->events, "message_delta", with_told(w, delta));
     if (!status)
         status = lh_server_events_put(w->events, "message_stop",
                                       json_pack("{s:s}", "type", "message_stop"));
@@ -138,13 +159,14 @@ static json_t *whole(void *context, const lh_token_usage *usage) {
     json_t *content = json_array();
     for (size_t i = 0; i < w->parts.count; i++)
         content = lh_json_append(content, lh_anthropic_block(&w->parts.parts[i], true));
-    return lh_anthropic_message(w->frame, content, json_string(w->stop_reason), stop_sequence_of(w),
-                                usage);
+    return with_told(w, lh_anthropic_message(w->frame, content, json_string(w->stop_reason),
+                                             stop_sequence_of(w), usage));
 }
 
 const lh_openai_dialect lh_anthropic = {.endpoint = LH_OPENAI_MESSAGES,
                                         .id_prefix = "msg_",
                                         .id_header = "request-id",
+                                        .version_header = "anthropic-version",
                                         .parse = lh_anthropic_request_parse,
                                         .open = open_writer,
                                         .destroy = destroy,
@@ -153,4 +175,6 @@ const lh_openai_dialect lh_anthropic = {.endpoint = LH_OPENAI_MESSAGES,
                                         .fail = fail,
                                         .keep_alive = keep_alive,
                                         .whole = whole,
-                                        .error_json = lh_anthropic_error};
+                                        .error_json = lh_anthropic_error,
+                                        .model_json = lh_anthropic_model,
+                                        .models_json = lh_anthropic_models};

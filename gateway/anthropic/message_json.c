@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 static json_t *input_of(const lh_answer_part *part) {
     lh_error cause;
@@ -53,11 +54,34 @@ json_t *lh_anthropic_message(const lh_openai_frame *frame, json_t *content, json
                          : all;
 }
 
-const char *lh_anthropic_stop_reason(const lh_generation_piece *last) {
-    return last->reason == LH_FINISH_LENGTH ? "max_tokens"
-           : last->stop.bytes               ? "stop_sequence"
-           : last->has_called               ? "tool_use"
-                                            : "end_turn";
+const char *lh_anthropic_stop_reason(const lh_generation_piece *last, bool is_to_the_end) {
+    if (last->reason == LH_FINISH_LENGTH)
+        return is_to_the_end ? "model_context_window_exceeded" : "max_tokens";
+    return last->stop.bytes ? "stop_sequence" : last->has_called ? "tool_use" : "end_turn";
+}
+
+json_t *lh_anthropic_model(const lh_served_model *model, const char *name, size_t length) {
+    char created[32] = "";
+    time_t seconds = (time_t)model->created;
+    struct tm utc = {0};
+    gmtime_r(&seconds, &utc);
+    strftime(created, sizeof created, "%Y-%m-%dT%H:%M:%SZ", &utc);
+    return json_pack("{s:s, s:o, s:o, s:s, s:s, s:I, s:I}", "type", "model", "id",
+                     lh_json_text(name, length), "display_name", lh_json_text(name, length),
+                     "created_at", created, "lifecycle", "active", "max_input_tokens",
+                     (json_int_t)model->context, "max_tokens", (json_int_t)model->context);
+}
+
+/* The id of an entry; null: there is none. */
+static json_t *id_at(const json_t *entries, size_t index) {
+    json_t *id = json_object_get(json_array_get(entries, index), "id");
+    return id ? json_incref(id) : json_null();
+}
+
+json_t *lh_anthropic_models(json_t *entries) {
+    json_t *first = id_at(entries, 0), *last = id_at(entries, json_array_size(entries) - 1);
+    return json_pack("{s:o, s:b, s:o, s:o}", "data", entries, "has_more", 0, "first_id", first,
+                     "last_id", last);
 }
 
 static const char *type_of(unsigned status) {

@@ -15,7 +15,7 @@ static const json_t *keep_word(lh_openai_conversation *conversation, const char 
                : NULL;
 }
 
-/* Who wants none gets the template's way of having none. How long a thought may be is not kept: it
+/* Who wants none gets the template's way of having none. How long a thought may be is left out: it
  * ends where the model ends it, or max_tokens. */
 static void read_thinking(const lh_body_reader *body, lh_openai_conversation *conversation) {
     const lh_body_reader thinking = lh_body_inside(body, "thinking", "thinking.");
@@ -23,7 +23,10 @@ static void read_thinking(const lh_body_reader *body, lh_openai_conversation *co
     if (thinking.object && !type)
         lh_body_refuse(&thinking, "type", "missing_required_parameter", "is missing.");
     lh_body_integer(&thinking, "budget_tokens", 1, INT32_MAX, 1);
-    lh_body_choice(&thinking, "display", "summarized");
+    if (lh_body_field(&thinking, "budget_tokens"))
+        lh_body_leave_out(&thinking, "budget_tokens", NULL);
+    const char *display = lh_body_choice(&thinking, "display", "summarized|omitted");
+    conversation->request->hides_thoughts = display && strcmp(display, "omitted") == 0;
     if (type && strcmp(type, "disabled") == 0 && !body->error->status)
         conversation->request->reasoning_effort = keep_word(conversation, "none");
 }
@@ -35,11 +38,24 @@ static void read_output(const lh_body_reader *body, lh_openai_request *request) 
         request->reasoning_effort = lh_body_field(&output, "effort");
 }
 
+/* Edits would take old parts of a conversation out of it once it is long: none is made, which is
+ * what the answer tells of them. */
+static void read_context_management(const lh_body_reader *body, lh_openai_request *request) {
+    if (!lh_body_object(body, "context_management"))
+        return;
+    lh_body_leave_out(body, "context_management", NULL);
+    request->told = json_pack("{s:{s:[]}}", "context_management", "applied_edits");
+    if (!request->told)
+        lh_openai_refuse_status(body->error, LH_ERR_NO_MEMORY);
+}
+
 /* ---- Tools ---- */
 
 static void read_tools(const lh_body_reader *body, lh_openai_request *request) {
-    static const lh_openai_tool_words words = {
-        .parameters = "input_schema", .type = "custom", .may_lack_type = true};
+    static const lh_openai_tool_words words = {.parameters = "input_schema",
+                                               .type = "custom",
+                                               .may_lack_type = true,
+                                               .leaves_out_others = true};
     const json_t *list = lh_openai_tools_read(body, &words, request->made);
     const lh_body_reader choice = lh_body_inside(body, "tool_choice", "tool_choice.");
     const char *type = lh_body_choice(&choice, "type", "auto|any|tool|none");
@@ -77,6 +93,7 @@ bool lh_anthropic_request_parse(json_t *body, lh_openai_endpoint endpoint,
     request->template_arguments = lh_body_object(&reader, "chat_template_kwargs");
     lh_openai_conversation_begin(&conversation, request, error);
     read_output(&reader, request);
+    read_context_management(&reader, request);
     read_thinking(&reader, &conversation);
     read_tools(&reader, request);
     lh_anthropic_messages_read(&reader, &conversation);

@@ -31,7 +31,8 @@ typedef struct call {
     bool routed;
     lh_openai_route route;
     bool is_read;                /* by the reader pool, */
-    lh_openai_reading_goal goal; /* for this; chat, where it has none: the words are ours */
+    lh_openai_reading_goal goal; /* for this; chat, where it has none: the words are ours, */
+    bool is_of_messages;         /* or, as the headers say, Anthropic's */
     lh_ticket ticket;
     uint64_t address; /* stands for the client where no keys are asked for */
     lh_cors_origin origin;
@@ -50,7 +51,10 @@ typedef struct call {
 
 /* NULL: no route is known, so the words are ours. */
 static const lh_openai_dialect *dialect_of(const call *c) {
-    return c->routed ? lh_openai_dialect_of(c->service, lh_openai_reading_endpoint(c->goal)) : NULL;
+    if (!c->routed)
+        return NULL;
+    return lh_openai_dialect_of(
+        c->service, c->is_of_messages ? LH_OPENAI_MESSAGES : lh_openai_reading_endpoint(c->goal));
 }
 
 /* ---- What is left. ---- */
@@ -188,8 +192,8 @@ static void tell_left_out(call *c, const lh_left_out *left_out) {
         if (lh_left_out_log_take(&c->service->left_out, client, left_out->kinds[i], limit,
                                  lh_clock_us(), &more))
             lh_log(LH_LOG_INFO, "api",
-                   "part of a request changes nothing about its answer and is left out kind=\"%s\" "
-                   "route=%s client=%s id=%s left_out=%llu",
+                   "part of a request is left out kind=\"%s\" route=%s client=%s id=%s "
+                   "left_out=%llu",
                    left_out->kinds[i], c->route.name, c->ticket.client ? c->ticket.name : "", c->id,
                    more);
     }
@@ -307,11 +311,22 @@ static bool is_curl_form(const lh_http_request *request) {
            is_coded_as(request, "identity") && !lh_http_request_may_be_a_page_s(request);
 }
 
+static bool tells_models(const call *c) {
+    return c->routed &&
+           (c->route.action == LH_OPENAI_LIST_MODELS || c->route.action == LH_OPENAI_GET_MODEL);
+}
+
+static bool names_messages(const call *c, const lh_http_request *request) {
+    const char *header = lh_openai_dialect_of(c->service, LH_OPENAI_MESSAGES)->version_header;
+    return header && lh_http_request_header(request, header);
+}
+
 /* Everything that the headers alone decide. Fills c->refusal. */
 static void check_headers(call *c, const lh_http_request *request) {
     lh_openai_error error;
     c->routed = lh_openai_route_find(request->method, request->path, &c->route, &error);
     c->is_read = c->routed && lh_openai_reading_goal_of(c->route.action, &c->goal);
+    c->is_of_messages = tells_models(c) && names_messages(c, request);
     c->is_gzip = reads_body(c) && is_coded_as(request, "gzip");
     c->origin = lh_cors_match(c->service->config.cors_origins, request);
     c->is_preflight = c->routed && lh_cors_is_preflight(c->origin, request);
@@ -383,7 +398,7 @@ static lh_http_progress on_request(void *state, const lh_http_request *request,
         return have_read(c, request, reply);
     if (c->route.action == LH_OPENAI_TELL_FLEET_PORT)
         log_misled_worker(c, request);
-    if (!lh_openai_lookup(c->service, &c->route, reply, &error))
+    if (!lh_openai_lookup(c->service, dialect_of(c), &c->route, reply, &error))
         return reply_error(c, &error, reply);
     add_headers(c, reply);
     return LH_HTTP_READY;

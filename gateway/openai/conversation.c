@@ -3,7 +3,6 @@
 
 #include "common/base/growing_array.h"
 #include "common/json/json_text.h"
-#include "gateway/openai/text_parts.h"
 
 #include <string.h>
 
@@ -30,7 +29,7 @@ const char *lh_openai_conversation_keep(lh_openai_conversation *conversation, co
 
 const char *lh_openai_conversation_text(lh_openai_conversation *conversation,
                                         const lh_body_reader *item, const char *key,
-                                        const char *types, size_t *length) {
+                                        const lh_openai_part_rules *rules, size_t *length) {
     const json_t *value = lh_body_field(item, key);
     if (json_is_string(value)) {
         *length = json_string_length(value);
@@ -39,7 +38,7 @@ const char *lh_openai_conversation_text(lh_openai_conversation *conversation,
     if (value && !json_is_array(value))
         lh_body_refuse(item, key, "invalid_type", "must be a string or a list of parts.");
     lh_text_buffer text = {0};
-    lh_openai_text_parts_join(item, key, types, &text);
+    lh_openai_text_parts_join(item, key, rules, &text);
     *length = text.length;
     const char *kept = value && !conversation->error->status
                            ? lh_openai_conversation_keep(conversation, text.bytes, text.length)

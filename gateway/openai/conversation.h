@@ -6,6 +6,7 @@
 #pragma once
 
 #include "gateway/openai/request.h"
+#include "gateway/openai/text_parts.h"
 
 typedef struct lh_openai_conversation {
     lh_openai_request *request; /* without messages at first; `made` is a list */
@@ -19,11 +20,11 @@ typedef struct lh_openai_conversation {
 void lh_openai_conversation_begin(lh_openai_conversation *conversation, lh_openai_request *request,
                                   lh_openai_error *error);
 
-/* The text under `key`, which may be a list of parts of these types (text_parts.h); NULL: there is
- * none, or it is refused. *length: its bytes. */
+/* The text under `key`, which may be a list of parts (text_parts.h); NULL: there is none, or it is
+ * refused. *length: its bytes. */
 const char *lh_openai_conversation_text(lh_openai_conversation *conversation,
                                         const lh_body_reader *item, const char *key,
-                                        const char *types, size_t *length);
+                                        const lh_openai_part_rules *rules, size_t *length);
 /* A copy of a text that will not stay. NULL: no memory. */
 const char *lh_openai_conversation_keep(lh_openai_conversation *conversation, const char *text,
                                         size_t length);

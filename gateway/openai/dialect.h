@@ -18,6 +18,9 @@ struct lh_openai_dialect {
     const char *id_header; /* in which replies tell their request's id, too; NULL: x-request-id is
                               all that its clients look for */
 
+    /* By which a request without a body says that it is in these words; NULL: by nothing. */
+    const char *version_header;
+
     /* As lh_openai_request_parse, which reads chat and completions. */
     bool (*parse)(json_t *body, lh_openai_endpoint endpoint, const lh_openai_limits *limits,
                   lh_openai_request *request, lh_openai_error *error);
@@ -41,6 +44,10 @@ struct lh_openai_dialect {
     /* The body of a reply that refuses, which is logged under this id; NULL: no memory. None where
      * errors are OpenAI's. */
     json_t *(*error_json)(const lh_openai_error *error, const char *request_id);
+    /* The model under one of its names, and the list of such entries, which it takes; NULL: no
+     * memory. None where they are OpenAI's. */
+    json_t *(*model_json)(const lh_served_model *model, const char *name, size_t length);
+    json_t *(*models_json)(json_t *entries);
 };
 
 /* That of an endpoint. */

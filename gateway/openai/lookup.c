@@ -62,8 +62,16 @@ static bool reply_health(const lh_openai_service *service, lh_http_reply *reply,
                       reply, error);
 }
 
-static bool reply_model(const lh_openai_service *service, const char *rest, lh_http_reply *reply,
-                        lh_openai_error *error) {
+static json_t *model_json(const lh_openai_service *service, const lh_openai_dialect *dialect,
+                          const char *name, size_t length) {
+    return dialect->model_json
+               ? dialect->model_json(service->model, name, length)
+               : lh_openai_model_json(service->model, lh_openai_served_context(service), name,
+                                      length);
+}
+
+static bool reply_model(const lh_openai_service *service, const lh_openai_dialect *dialect,
+                        const char *rest, lh_http_reply *reply, lh_openai_error *error) {
     char id[512];
     bool decoded = lh_openai_route_decode(rest, id, sizeof id);
     if (!decoded || (strcmp(id, service->model->id) != 0 &&
@@ -72,23 +80,30 @@ static bool reply_model(const lh_openai_service *service, const char *rest, lh_h
                                 "The model '%.200s' does not exist here.", decoded ? id : rest);
     if (state_of(service) != LH_ENGINE_READY)
         return lh_openai_lookup_refuse(service, error);
-    return reply_json(
-        200,
-        lh_openai_model_json(service->model, lh_openai_served_context(service), id, strlen(id)),
-        reply, error);
+    return reply_json(200, model_json(service, dialect, id, strlen(id)), reply, error);
 }
 
 /* The model under each of its names, its own first. */
-static json_t *list_models(const lh_openai_service *service) {
+static json_t *list_models(const lh_openai_service *service, const lh_openai_dialect *dialect) {
     const lh_served_model *model = service->model;
-    uint32_t served = lh_openai_served_context(service);
-    json_t *list = lh_json_append(
-        json_array(), lh_openai_model_json(model, served, model->id, strlen(model->id)));
+    json_t *list =
+        lh_json_append(json_array(), model_json(service, dialect, model->id, strlen(model->id)));
     const char *rest = model->aliases, *name;
     size_t length;
     while ((name = lh_model_aliases_next(&rest, &length)))
-        list = lh_json_append(list, lh_openai_model_json(model, served, name, length));
+        list = lh_json_append(list, model_json(service, dialect, name, length));
     return list;
+}
+
+static bool reply_models(const lh_openai_service *service, const lh_openai_dialect *dialect,
+                         lh_http_reply *reply, lh_openai_error *error) {
+    json_t *list =
+        state_of(service) == LH_ENGINE_READY ? list_models(service, dialect) : json_array();
+    return reply_json(200,
+                      dialect->models_json
+                          ? dialect->models_json(list)
+                          : json_pack("{s:s, s:o}", "object", "list", "data", list),
+                      reply, error);
 }
 
 /* body: malloc'd, the reply's from now on; NULL: there was no memory. */
@@ -114,16 +129,13 @@ static bool reply_fleet_port(const lh_openai_service *service, lh_http_reply *re
     return reply_json(error->status, lh_openai_error_json(error), reply, error);
 }
 
-bool lh_openai_lookup(const lh_openai_service *service, const lh_openai_route *route,
-                      lh_http_reply *reply, lh_openai_error *error) {
-    json_t *list;
+bool lh_openai_lookup(const lh_openai_service *service, const lh_openai_dialect *dialect,
+                      const lh_openai_route *route, lh_http_reply *reply, lh_openai_error *error) {
     switch (route->action) {
     case LH_OPENAI_LIST_MODELS:
-        list = state_of(service) == LH_ENGINE_READY ? list_models(service) : json_array();
-        return reply_json(200, json_pack("{s:s, s:o}", "object", "list", "data", list), reply,
-                          error);
+        return reply_models(service, dialect, reply, error);
     case LH_OPENAI_GET_MODEL:
-        return reply_model(service, route->rest, reply, error);
+        return reply_model(service, dialect, route->rest, reply, error);
     case LH_OPENAI_GET_HEALTH:
         return reply_health(service, reply, error);
     case LH_OPENAI_GET_LIFE:

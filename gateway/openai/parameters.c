@@ -307,7 +307,7 @@ static uint64_t parse_cache_salt(const lh_body_reader *body) {
 static void check_metadata(const lh_body_reader *body, lh_openai_endpoint endpoint) {
     if (endpoint == LH_OPENAI_MESSAGES) {
         const lh_body_reader user = lh_body_inside(body, "metadata", "metadata.");
-        lh_body_text(&user, "user_id", 512);
+        lh_body_text(&user, "user_id", SIZE_MAX);
         return;
     }
     json_t *metadata = lh_body_object(body, "metadata"), *value;

@@ -153,17 +153,6 @@ static bool refuse_prompt(uint32_t context, lh_openai_endpoint endpoint, const c
                             context, what, at_least, prompt_tokens, what);
 }
 
-static bool refuse_total(uint32_t context, lh_openai_endpoint endpoint, size_t prompt_tokens,
-                         uint32_t max_tokens, lh_openai_error *error) {
-    const char *what = what_of(endpoint);
-    return lh_openai_refuse(
-        error, 400, what, "context_length_exceeded",
-        "This model's maximum context length is %u tokens. However, you requested %" PRIu64
-        " tokens (%zu in the %s, %u in the completion). Please reduce the length of the %s or "
-        "completion. (context_length_exceeded)",
-        context, (uint64_t)prompt_tokens + max_tokens, prompt_tokens, what, max_tokens, what);
-}
-
 size_t lh_openai_prompt_longest_token(const lh_served_model *model) {
     size_t longest = 1;
     for (uint32_t token = 0; token < model->vocabulary; token++) {
@@ -188,10 +177,8 @@ bool lh_openai_prompt_fit(uint32_t context, lh_openai_endpoint endpoint, size_t 
     if (prompt_tokens > context || (prompt_tokens == context && wanted > 0))
         return refuse_prompt(context, endpoint, "", prompt_tokens, error);
     uint32_t room = context - (uint32_t)prompt_tokens;
-    if (wanted > room)
-        return refuse_total(context, endpoint, prompt_tokens, wanted, error);
     if (parameters->max_tokens_given)
-        *max_tokens = wanted;
+        *max_tokens = wanted < room ? wanted : room;
     else if (lh_openai_is_chat(endpoint))
         *max_tokens = room;
     else

@@ -26,9 +26,9 @@ bool lh_openai_prompt_from_completion(const lh_served_model *model,
                                       const lh_openai_request *request,
                                       const lh_openai_prompt *prompt, lh_tokens *tokens,
                                       lh_openai_error *error);
-/* How many tokens may be drawn behind a prompt of so many, both within `context` positions: what
- * the request says, or what the endpoint's default is. False: the context is too short; clients
- * know that error by its wording. */
+/* How many tokens may be drawn behind a prompt of so many: what the request says, or what the
+ * endpoint's default is, to the end of the context at most. False: the prompt leaves no room;
+ * clients know that error by its wording. */
 bool lh_openai_prompt_fit(uint32_t context, lh_openai_endpoint endpoint, size_t prompt_tokens,
                           const lh_openai_parameters *parameters, uint32_t *max_tokens,
                           lh_openai_error *error);

@@ -126,6 +126,23 @@ static bool tokenize_all(lh_openai_reading *reading, const lh_openai_service *se
 
 /* ---- The form of the answers. ---- */
 
+/* Nobody could call a tool whose name the model's format has no way to write. */
+static bool check_names(const lh_openai_tools *tools, const lh_served_model *model,
+                        lh_openai_error *error) {
+    const lh_tool_format *format =
+        tools->list ? lh_chat_template_tool_format(model->chat_template) : NULL;
+    for (size_t i = 0; i < json_array_size(tools->list); i++) {
+        const json_t *function = json_object_get(json_array_get(tools->list, i), "function");
+        const char *name = json_string_value(json_object_get(function, "name"));
+        if (!lh_tool_format_takes_name(format, name))
+            return lh_openai_refuse(error, 400, "tools", "unsupported_value",
+                                    "'tools' has the name \"%.80s\": this model writes names of "
+                                    "tools without blanks and without any of [ < >.",
+                                    name);
+    }
+    return true;
+}
+
 /* What calls of tools must be becomes the answer's form, in place of the one that was given, which
  * then holds where nothing is called. False: no memory. */
 static bool set_form_of_calls(lh_openai_reading *reading, const lh_openai_service *service,
@@ -180,6 +197,8 @@ static bool compile_form(lh_openai_reading *reading, const lh_openai_service *se
                                .has_head =
                                    request->has_answer_head && !request->continues_last_message,
                                .has_header = has_channels && !request->tools.list};
+    if (!check_names(&request->tools, service->model, error))
+        return false;
     if (!set_form_of_calls(reading, service, has_channels))
         return lh_openai_refuse_status(error, LH_ERR_NO_MEMORY);
     if (!request->format.is_given)
@@ -210,11 +229,16 @@ static bool show_prompt(lh_openai_reading *reading, const lh_openai_service *ser
     return shown;
 }
 
+/* Nothing is taken out of a long conversation, so that its count is what it was before, too. */
 static bool show_count(lh_openai_reading *reading, lh_openai_reading_goal goal,
                        lh_openai_error *error) {
-    json_t *count = json_pack("{s:I}", "input_tokens", (json_int_t)reading->prompts[0].token_count);
+    json_int_t tokens = reading->prompts[0].token_count;
+    json_t *count = json_pack("{s:I}", "input_tokens", tokens);
     if (goal == LH_READING_RESPONSE_COUNT)
         count = lh_json_set(count, "object", json_string("response.input_tokens"));
+    if (json_object_get(reading->request.told, "context_management"))
+        count = lh_json_set(count, "context_management",
+                            json_pack("{s:I}", "original_input_tokens", tokens));
     return !lh_json_render(count, &reading->reply) ||
            lh_openai_refuse_status(error, LH_ERR_NO_MEMORY);
 }

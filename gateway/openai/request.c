@@ -15,30 +15,31 @@
 
 /* ---- Messages. ---- */
 
-/* An assistant's message may do without text where it called tools. */
+/* Who speaks for a session's history may leave out what an assistant or a tool has not said; of the
+ * others it is an error, which null is not. */
 static bool may_be_empty(const lh_body_reader *message, const char *role) {
-    if (message->sketch)
-        return true; /* of any role */
-    return strcmp(role, "assistant") == 0 &&
-           (lh_body_field(message, "tool_calls") || lh_body_field(message, "function_call") ||
-            lh_body_field(message, "refusal"));
+    return message->sketch || lh_body_is_one_of(role, "assistant|tool") ||
+           json_object_get(message->object, "content");
 }
 
 static void parse_content(const lh_body_reader *message, lh_chat_message *out, char **joined) {
     const json_t *content =
         lh_body_typed(message, "content", "string|array", "a string or a list of parts");
+    const lh_openai_part_rules rules = {
+        .types = "text|input_text|output_text|refusal",
+        .other = strcmp(out->role, "tool") == 0 ? lh_openai_result_part : NULL};
     out->content = out->tool_calls ? NULL : "";
     if (json_is_string(content)) {
         out->content = json_string_value(content);
         out->content_length = json_string_length(content);
     } else if (json_is_array(content) && json_array_size(content) > 0) {
         lh_text_buffer text = {0};
-        lh_openai_text_parts_join(message, "content", "text|input_text|output_text|refusal", &text);
+        lh_openai_text_parts_join(message, "content", &rules, &text);
         *joined = text.bytes;
         out->content = text.bytes ? text.bytes : "";
         out->content_length = text.length;
-    } else if (content || !may_be_empty(message, out->role)) {
-        lh_body_refuse(message, "content", content ? "invalid_type" : "missing_required_parameter",
+    } else if (!content && !may_be_empty(message, out->role)) {
+        lh_body_refuse(message, "content", "missing_required_parameter",
                        "must be a string or a list of parts.");
     }
 }

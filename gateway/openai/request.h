@@ -35,6 +35,7 @@ typedef struct lh_openai_request {
     bool continues_last_message;      /* continue_final_message */
     const json_t *reasoning_effort;   /* a text, or NULL */
     bool keeps_thoughts;              /* reasoning_format none: thoughts stay in the answer */
+    bool hides_thoughts;              /* thoughts are told apart, and nobody is told of them */
     /* Completions. */
     lh_openai_prompt *prompts; /* [prompt_count] */
     size_t prompt_count;

@@ -10,17 +10,29 @@
 
 /* ---- Texts with control tokens ---- */
 
-/* Of three texts, one behind the other. */
-static json_t *parts_of_three(const lh_tokenizer *tokenizer, const char *first, const char *second,
-                              const char *third) {
-    lh_text_buffer text = {0};
-    json_t *parts = NULL;
-    if (!lh_text_buffer_append(&text, first, strlen(first), NULL) &&
-        !lh_text_buffer_append(&text, second, strlen(second), NULL) &&
-        !lh_text_buffer_append(&text, third, strlen(third) + 1, NULL))
-        parts = lh_openai_mark_parts(tokenizer, text.bytes);
-    lh_text_buffer_reset(&text);
+/* A name, which holds no marks whatever it looks like, and the text behind it, which may; both are
+ * taken. */
+static json_t *name_and_marks(json_t *name, json_t *marks) {
+    json_t *parts = lh_json_append(json_array(), name);
+    for (size_t i = 0; i < json_array_size(marks); i++)
+        parts = lh_json_append(parts, json_incref(json_array_get(marks, i)));
+    if (!marks) {
+        json_decref(parts);
+        parts = NULL;
+    }
+    json_decref(marks);
     return parts;
+}
+
+/* `{"name": "f", "arguments": `, before the arguments. */
+static json_t *begin_of_object(const char *name, const char *arguments_key) {
+    json_t *quoted = json_string(name);
+    char *literal = quoted ? json_dumps(quoted, JSON_ENCODE_ANY) : NULL;
+    json_t *begin =
+        literal ? json_sprintf("{\"name\": %s, \"%s\": ", literal, arguments_key) : NULL;
+    json_decref(quoted);
+    free(literal);
+    return lh_json_append(json_array(), begin);
 }
 
 /* ---- Calls ---- */
@@ -52,13 +64,11 @@ static json_t *grammar_of(const lh_openai_tools *tools, const json_t *function) 
 static json_t *call_form(const json_t *function, json_t *grammar, bool is_bound,
                          const lh_tool_format *format, const lh_tokenizer *tokenizer) {
     const char *name = json_string_value(json_object_get(function, "name"));
-    char middle[64] = "";
     const lh_tool_writing *writing = &format->writing;
     bool is_named = format->body != LH_TOOL_BODY_OBJECT;
-    if (!is_named)
-        snprintf(middle, sizeof middle, "\", \"%s\": ", format->arguments_key);
-    json_t *begin = is_named ? parts_of_three(tokenizer, name, format->writing.separator, "")
-                             : parts_of_three(tokenizer, "{\"name\": \"", name, middle);
+    json_t *begin = is_named ? name_and_marks(json_string(name),
+                                              lh_openai_mark_parts(tokenizer, writing->separator))
+                             : begin_of_object(name, format->arguments_key);
     json_t *form = lh_json_set(json_object(), "name", json_string(name));
     form = lh_json_set(form, "begin", begin);
     form = grammar ? lh_json_set(form, "grammar", json_incref(grammar))

@@ -7,18 +7,29 @@
 #include <stdio.h>
 #include <string.h>
 
-#define TOOLS_MAX           128
-#define NAME_CHARACTERS_MAX 64
+/* Of ASCII, or U+0080 to U+009F, which UTF-8 writes as C2 and the same byte. */
+static bool has_control(const char *text) {
+    for (const unsigned char *at = (const unsigned char *)text; *at; at++)
+        if (*at < 0x20 || *at == 0x7f || (*at == 0xc2 && at[1] < 0xa0))
+            return true;
+    return false;
+}
 
 const char *lh_openai_tool_name(const lh_body_reader *function) {
-    const char *name = lh_body_text(function, "name", NAME_CHARACTERS_MAX);
+    const char *name = lh_body_text(function, "name", SIZE_MAX);
     if (!name)
         lh_body_refuse(function, "name", "missing_required_parameter", "is missing.");
-    else if (!*name || name[strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                         "0123456789_-")])
+    else if (!*name || strlen(name) > LH_TOOL_NAME_BYTES_MAX || has_control(name))
         lh_body_refuse(function, "name", "invalid_value",
-                       "may have letters, digits, '_' and '-' only.");
+                       "must have 1 to %u bytes, none of them of a control character.",
+                       LH_TOOL_NAME_BYTES_MAX);
     return function->error->status ? NULL : name;
+}
+
+const char *lh_openai_tool_arguments(const lh_body_reader *function) {
+    const char *arguments = lh_body_text(function, "arguments", SIZE_MAX);
+    bool is_empty = !arguments || !arguments[strspn(arguments, " \t\r\n")];
+    return function->error->status ? NULL : is_empty ? "{}" : arguments;
 }
 
 /* ---- Which tools there are ---- */
@@ -27,13 +38,22 @@ static const char *list_of(const lh_openai_tool_words *words) {
     return words->list ? words->list : "tools";
 }
 
+static bool is_other(const lh_openai_tool_words *words, const json_t *tool) {
+    const char *type = json_string_value(json_object_get(tool, "type"));
+    return type && strcmp(type, words->type) != 0;
+}
+
+static bool is_left_out(const lh_openai_tool_words *words, const json_t *tool) {
+    return words->leaves_out_others && is_other(words, tool);
+}
+
 /* The function that a tool is, or has; `path` becomes its. NULL: refused. */
 static const json_t *function_of(const lh_body_reader *body, const lh_openai_tool_words *words,
                                  const json_t *tool, char path[48]) {
     const char *type = json_string_value(json_object_get(tool, "type"));
     if (!json_is_object(tool) || (!type && !words->may_lack_type))
         lh_body_refuse(body, path, "invalid_type", "must be an object with a 'type'.");
-    else if (type && strcmp(type, words->type) != 0)
+    else if (is_other(words, tool))
         lh_body_refuse(body, path, "unsupported_value",
                        "is of type \"%.40s\"; \"%s\" is what this server knows.", type,
                        words->type);
@@ -51,6 +71,10 @@ static void check_tool(const lh_body_reader *body, const lh_openai_tool_words *w
                        const json_t *value) {
     char path[48];
     snprintf(path, sizeof path, "%s[%zu]", list_of(words), index);
+    if (is_left_out(words, value)) {
+        lh_body_leave_out(body, path, json_string_value(json_object_get(value, "type")));
+        return;
+    }
     const lh_body_reader function = {function_of(body, words, value, path), path, body->error, NULL,
                                      body->left_out};
     if (body->error->status)
@@ -72,9 +96,6 @@ static bool has_tool(const json_t *list, const char *name) {
 
 static void check_list(const lh_body_reader *body, const lh_openai_tool_words *words,
                        const json_t *list) {
-    if (json_array_size(list) > TOOLS_MAX)
-        lh_body_refuse(body, list_of(words), "array_above_max_length", "may hold at most %d tools.",
-                       TOOLS_MAX);
     for (size_t i = 0; i < json_array_size(list) && !body->error->status; i++)
         check_tool(body, words, i, json_array_get(list, i));
 }
@@ -101,7 +122,8 @@ const json_t *lh_openai_tools_read(const lh_body_reader *body, const lh_openai_t
         return body->error->status ? NULL : list;
     json_t *chats = json_array();
     for (size_t i = 0; i < json_array_size(list); i++)
-        chats = lh_json_append(chats, as_chat_has_it(json_array_get(list, i), words));
+        if (!is_left_out(words, json_array_get(list, i)))
+            chats = lh_json_append(chats, as_chat_has_it(json_array_get(list, i), words));
     if (chats && json_array_append_new(made, chats) == 0)
         return chats;
     lh_openai_refuse_status(body->error, LH_ERR_NO_MEMORY);
@@ -158,9 +180,11 @@ static void check_call(const lh_body_reader *message, size_t index, const json_t
     const lh_body_reader function = {lh_body_field(&call, "function"), inner, message->error, NULL,
                                      message->left_out};
     lh_openai_tool_name(&function);
-    if (!lh_body_text(&function, "arguments", SIZE_MAX))
-        lh_body_refuse(&function, "arguments", "missing_required_parameter",
-                       "must be a string of JSON.");
+    const char *arguments = lh_openai_tool_arguments(&function);
+    /* Templates find a text there; the body is the request's own. */
+    if (arguments && strcmp(arguments, "{}") == 0 &&
+        json_object_set_new((json_t *)function.object, "arguments", json_string(arguments)))
+        lh_openai_refuse_status(message->error, LH_ERR_NO_MEMORY);
 }
 
 static void read_calls(const lh_body_reader *message, lh_chat_message *out) {
@@ -178,6 +202,6 @@ void lh_openai_tools_parse_message(const lh_body_reader *message, lh_chat_messag
         read_calls(message, out);
     if (strcmp(out->role, "tool") == 0) {
         out->tool_call_id = lh_body_text(message, "tool_call_id", LH_OPENAI_CALL_ID_CHARACTERS_MAX);
-        out->name = lh_body_text(message, "name", NAME_CHARACTERS_MAX);
+        out->name = lh_body_text(message, "name", LH_TOOL_NAME_BYTES_MAX);
     }
 }

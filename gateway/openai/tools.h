@@ -40,6 +40,7 @@ typedef struct lh_openai_tool_words {
     const char *parameters; /* the function's schema */
     const char *type;       /* the only one that this server knows */
     bool may_lack_type;
+    bool leaves_out_others; /* those of another type are left out; else they are refused */
 } lh_openai_tool_words;
 
 /* The list `tools`, checked, as chat has it: the body's own, or put into `made`, a list that
@@ -52,9 +53,12 @@ void lh_openai_tools_choose(const lh_body_reader *body, const json_t *list,
 /* parallel_tool_calls, once the choice is known: who names a function and says nothing else wants
  * one call of it, as clients that read a single result do. */
 void lh_openai_tools_read_parallel(const lh_body_reader *body, lh_openai_tools *tools);
-/* The name of a function: [A-Za-z0-9_-], so that no template can take it for a mark. NULL: refused.
- */
+/* The name of a function: 1 to LH_TOOL_NAME_BYTES_MAX bytes without control characters. NULL:
+ * refused. */
 const char *lh_openai_tool_name(const lh_body_reader *function);
+/* The arguments of a call in the history, a text of JSON; "{}" where there are none, or nothing but
+ * white space. NULL: refused. */
+const char *lh_openai_tool_arguments(const lh_body_reader *function);
 
 /* Reads tool_calls, tool_call_id and name of a message, whose role is known. */
 void lh_openai_tools_parse_message(const lh_body_reader *message, lh_chat_message *out);

@@ -9,20 +9,24 @@
 #include <string.h>
 
 #define TEXTS "input_text|output_text|text|refusal|summary_text|reasoning_text"
-#define ANY   TEXTS "|" LH_OPENAI_MEDIA_PARTS
+
+static const lh_openai_part_rules said = {.types = TEXTS},
+                                  given = {.types = TEXTS, .other = lh_openai_result_part},
+                                  thought = {.types = "reasoning_text|summary_text|text"};
 
 /* Messages may lack a type: they have a role. */
 static void read_message(const lh_body_reader *item, lh_openai_conversation *conversation) {
     const char *role = lh_body_choice(item, "role", "user|system|developer|assistant");
     if (!role)
         lh_body_refuse(item, "role", "missing_required_parameter", "is missing.");
-    if (!lh_body_field(item, "content"))
+    if (!json_object_get(item->object, "content"))
         lh_body_refuse(item, "content", "missing_required_parameter", "is missing.");
-    size_t length;
+    size_t length = 0;
     const char *text = lh_openai_conversation_text(
-        conversation, item, "content", conversation->was_answered ? ANY : TEXTS, &length);
-    if (!role || !text)
+        conversation, item, "content", conversation->was_answered ? &given : &said, &length);
+    if (!role || item->error->status)
         return;
+    text = text ? text : "";
     if (strcmp(role, "assistant") == 0)
         lh_openai_conversation_answer(conversation, text, length);
     else
@@ -49,11 +53,8 @@ static const char *read_name(const lh_body_reader *item, lh_openai_conversation 
 
 static void read_call(const lh_body_reader *item, lh_openai_conversation *conversation) {
     const char *id = read_call_id(item), *name = read_name(item, conversation);
-    const char *arguments = lh_body_text(item, "arguments", SIZE_MAX);
-    if (!arguments)
-        lh_body_refuse(item, "arguments", "missing_required_parameter",
-                       "must be a string of JSON.");
-    else if (id && name)
+    const char *arguments = lh_openai_tool_arguments(item);
+    if (id && name && arguments)
         lh_openai_conversation_call(conversation, id, name, arguments);
 }
 
@@ -89,13 +90,11 @@ static void read_shell_call(const lh_body_reader *item, lh_openai_conversation *
 }
 
 static void read_call_output(const lh_body_reader *item, lh_openai_conversation *conversation) {
-    size_t length;
+    size_t length = 0;
     const char *id = read_call_id(item);
-    const char *text = lh_openai_conversation_text(conversation, item, "output", ANY, &length);
-    if (!text)
-        lh_body_refuse(item, "output", "missing_required_parameter", "is missing.");
-    else if (id)
-        lh_openai_conversation_result(conversation, id, text, length);
+    const char *text = lh_openai_conversation_text(conversation, item, "output", &given, &length);
+    if (id && !item->error->status)
+        lh_openai_conversation_result(conversation, id, text ? text : "", length);
 }
 
 /* What this server told of a thought is its content; summaries are other servers', and what they
@@ -105,8 +104,7 @@ static void read_reasoning(const lh_body_reader *item, lh_openai_conversation *c
     if (lh_body_field(item, "encrypted_content"))
         lh_body_leave_out(item, "encrypted_content", NULL);
     const char *key = lh_body_field(item, "content") ? "content" : "summary";
-    const char *text = lh_openai_conversation_text(conversation, item, key,
-                                                   "reasoning_text|summary_text|text", &length);
+    const char *text = lh_openai_conversation_text(conversation, item, key, &thought, &length);
     if (text && length > 0)
         lh_openai_conversation_think(conversation, text, length);
 }
@@ -114,7 +112,7 @@ static void read_reasoning(const lh_body_reader *item, lh_openai_conversation *c
 /* From another agent of the client's, to this one. */
 static void read_agent_message(const lh_body_reader *item, lh_openai_conversation *conversation) {
     size_t length;
-    const char *text = lh_openai_conversation_text(conversation, item, "content", ANY, &length);
+    const char *text = lh_openai_conversation_text(conversation, item, "content", &given, &length);
     if (text && length > 0)
         lh_openai_conversation_say(conversation, "user", text, length);
 }

@@ -94,9 +94,9 @@ static lh_status put_message(wording *words, const char *role, lh_error *error) 
                : LH_OK;
 }
 
-/* The system message, with the tools behind what it says itself (NULL: nothing). */
-static lh_status put_system(wording *words, const lh_chat_message *own, const json_t *tools,
-                            lh_error *error) {
+/* The first message, with the tools behind what it says itself (NULL: nothing). */
+static lh_status put_first(wording *words, const lh_chat_message *own, const json_t *tools,
+                           const char *role, lh_error *error) {
     lh_status status = LH_OK;
     if (own)
         status = say(words, own->content, own->content_length, error);
@@ -104,16 +104,23 @@ static lh_status put_system(wording *words, const lh_chat_message *own, const js
         status = say(words, "\n\n", 2, error);
     if (status == LH_OK && tools)
         status = lh_tool_prompt_tools(tools, &words->text, error);
-    return status ? status : put_message(words, "system", error);
+    return status ? status : put_message(words, role, error);
 }
 
-/* Results of several calls are one message: many templates want the roles to take turns. */
+/* Results of several calls are one message: many templates want the roles to take turns.
+ * takes_user: what the user says behind them belongs to it, too. */
 static lh_status put_results(wording *words, const lh_chat_message *messages, size_t count,
-                             size_t *at, lh_error *error) {
+                             size_t *at, bool takes_user, lh_error *error) {
     lh_status status = LH_OK;
     for (; *at < count && is_role(&messages[*at], "tool") && status == LH_OK; ++*at)
         status = lh_tool_prompt_result(messages[*at].content, messages[*at].content_length,
                                        &words->text, error);
+    if (takes_user && *at < count && is_role(&messages[*at], "user") && status == LH_OK) {
+        status = say(words, "\n\n", 2, error);
+        if (status == LH_OK)
+            status = say(words, messages[*at].content, messages[*at].content_length, error);
+        ++*at;
+    }
     return status ? status : put_message(words, "user", error);
 }
 
@@ -126,14 +133,15 @@ static lh_status put_other(wording *words, const lh_chat_message *message, lh_er
 }
 
 static lh_status word(wording *words, const lh_chat_message *messages, size_t count,
-                      const json_t *tools, lh_error *error) {
-    bool has_system = count > 0 && is_role(&messages[0], "system");
+                      const json_t *tools, lh_chat_tools_form form, lh_error *error) {
+    const char *teller = form == LH_CHAT_TOOLS_WORDS_OF_USER ? "user" : "system";
+    bool has_first = count > 0 && is_role(&messages[0], teller);
     lh_status status = LH_OK;
-    if (has_system || tools)
-        status = put_system(words, has_system ? messages : NULL, tools, error);
-    for (size_t i = has_system ? 1 : 0; i < count && status == LH_OK;)
+    if (has_first || tools)
+        status = put_first(words, has_first ? messages : NULL, tools, teller, error);
+    for (size_t i = has_first ? 1 : 0; i < count && status == LH_OK;)
         if (is_role(&messages[i], "tool"))
-            status = put_results(words, messages, count, &i, error);
+            status = put_results(words, messages, count, &i, form != LH_CHAT_TOOLS_WORDS, error);
         else
             status = put_other(words, &messages[i++], error);
     return status;
@@ -143,8 +151,8 @@ lh_status lh_chat_messages_json(const lh_chat_message *messages, size_t count, c
                                 lh_chat_tools_form form, json_t **values, lh_error *error) {
     wording words = {.list = json_array()};
     lh_status status = LH_OK;
-    if (form == LH_CHAT_TOOLS_WORDS)
-        status = word(&words, messages, count, tools, error);
+    if (form >= LH_CHAT_TOOLS_WORDS)
+        status = word(&words, messages, count, tools, form, error);
     else
         for (size_t i = 0; i < count && status == LH_OK; i++)
             if (json_array_append_new(words.list,

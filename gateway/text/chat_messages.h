@@ -23,12 +23,15 @@ typedef struct lh_chat_message {
 typedef enum lh_chat_tools_form {
     LH_CHAT_TOOLS_OBJECTS, /* the arguments of calls as values: what transformers gives */
     LH_CHAT_TOOLS_TEXTS,   /* the arguments of calls as the text that the API has */
-    LH_CHAT_TOOLS_WORDS    /* no tools: all of it in words (tools/tool_prompt.h) */
+    LH_CHAT_TOOLS_WORDS,   /* no tools: all of it in words (tools/tool_prompt.h) */
+    /* The same, and results are one message with what the user says behind them. */
+    LH_CHAT_TOOLS_WORDS_IN_TURNS,
+    LH_CHAT_TOOLS_WORDS_OF_USER /* the same, and the tools are told by the user: no system */
 } lh_chat_tools_form;
 
 /* Whether any of them calls a tool. */
 bool lh_chat_messages_call_tools(const lh_chat_message *messages, size_t count);
-/* *values: the list, which is the caller's. tools: of LH_CHAT_TOOLS_WORDS, told in the system
+/* *values: the list, which is the caller's. tools: where all is in words, told in the system
  * message; NULL: none. LH_ERR_NO_MEMORY. */
 lh_status lh_chat_messages_json(const lh_chat_message *messages, size_t count, const json_t *tools,
                                 lh_chat_tools_form form, json_t **values, lh_error *error);

@@ -3,6 +3,7 @@
 #include "gateway/text/chat_template.h"
 
 #include "common/base/utf8.h"
+#include "gateway/text/folded_messages.h"
 #include "gateway/text/jinja/template.h"
 
 #include <assert.h>
@@ -286,7 +287,7 @@ static lh_status render_form(const lh_chat_template *chat_template, lh_text bos,
         add(&all, "add_generation_prompt", json_boolean(has_head), false);
         add(&all, "bos_token", bos_text, true);
         add(&all, "eos_token", eos_text, true);
-        if (tools && form != LH_CHAT_TOOLS_WORDS)
+        if (tools && form < LH_CHAT_TOOLS_WORDS)
             add(&all, "tools", tools, false);
         add_all(&all, conversation->arguments);
         add_effort(&all, conversation->reasoning_effort);
@@ -305,24 +306,78 @@ static lh_status render_form(const lh_chat_template *chat_template, lh_text bos,
     return status;
 }
 
+/* Whether what it says of tools is to be told in words. */
+static bool is_in_words(const lh_chat_template *chat_template,
+                        const lh_chat_conversation *conversation) {
+    return !chat_template->knows_tools &&
+           (conversation->tools ||
+            lh_chat_messages_call_tools(conversation->messages, conversation->count));
+}
+
+static lh_chat_tools_form form_of_words(lh_system_fold fold) {
+    return fold == LH_SYSTEM_FOLD_ALL     ? LH_CHAT_TOOLS_WORDS_OF_USER
+           : fold == LH_SYSTEM_FOLD_TURNS ? LH_CHAT_TOOLS_WORDS_IN_TURNS
+                                          : LH_CHAT_TOOLS_WORDS;
+}
+
+/* With tools in the form that the template takes. */
+static lh_status render_told(const lh_chat_template *chat_template, lh_text bos, lh_text eos,
+                             const lh_chat_conversation *conversation, lh_system_fold fold,
+                             lh_jinja_rendering *made, lh_error *error) {
+    bool is_worded = is_in_words(chat_template, conversation);
+    lh_chat_tools_form form = is_worded ? form_of_words(fold) : LH_CHAT_TOOLS_OBJECTS;
+    lh_status status = render_form(chat_template, bos, eos, conversation, form, made, error);
+    /* Some put the arguments together with text, which a value is not. */
+    if (status == LH_ERR_INVALID && !is_worded &&
+        (conversation->tools ||
+         lh_chat_messages_call_tools(conversation->messages, conversation->count))) {
+        lh_error second;
+        lh_jinja_rendering_reset(made);
+        if (render_form(chat_template, bos, eos, conversation, LH_CHAT_TOOLS_TEXTS, made,
+                        &second) == LH_OK)
+            status = LH_OK;
+    }
+    return status;
+}
+
+/* With other roles. LH_ERR_INVALID: the template does not take it so either. */
+static lh_status render_folded(const lh_chat_template *chat_template, lh_text bos, lh_text eos,
+                               const lh_chat_conversation *conversation, lh_system_fold fold,
+                               lh_jinja_rendering *made, lh_error *error) {
+    lh_folded_messages folded;
+    lh_chat_conversation told = *conversation;
+    lh_status status =
+        lh_folded_messages_make(&folded, conversation->messages, conversation->count, fold, error);
+    told.messages = folded.messages;
+    told.count = folded.count;
+    if (!status) {
+        lh_jinja_rendering_reset(made);
+        status = render_told(chat_template, bos, eos, &told, fold, made, error);
+    }
+    lh_folded_messages_reset(&folded);
+    return status;
+}
+
+/* As it was given, where the template takes that; else with the system's messages folded, where
+ * that makes another conversation of it. */
 static lh_status render(const lh_chat_template *chat_template, lh_text bos, lh_text eos,
                         const lh_chat_conversation *conversation, lh_jinja_rendering *made,
                         lh_error *error) {
     lh_status status = check(conversation, error);
     if (status)
         return status;
-    bool uses_tools = conversation->tools ||
-                      lh_chat_messages_call_tools(conversation->messages, conversation->count);
-    lh_chat_tools_form form =
-        uses_tools && !chat_template->knows_tools ? LH_CHAT_TOOLS_WORDS : LH_CHAT_TOOLS_OBJECTS;
-    status = render_form(chat_template, bos, eos, conversation, form, made, error);
-    /* Some put the arguments together with text, which a value is not. */
-    if (status == LH_ERR_INVALID && uses_tools && form == LH_CHAT_TOOLS_OBJECTS) {
+    status = render_told(chat_template, bos, eos, conversation, LH_SYSTEM_FOLD_NONE, made, error);
+    for (int fold = LH_SYSTEM_FOLD_LATER; fold <= LH_SYSTEM_FOLD_ALL; fold++) {
         lh_error second;
-        lh_jinja_rendering_reset(made);
-        if (render_form(chat_template, bos, eos, conversation, LH_CHAT_TOOLS_TEXTS, made,
-                        &second) == LH_OK)
-            status = LH_OK;
+        if (status != LH_ERR_INVALID ||
+            (!lh_folded_messages_differ(conversation->messages, conversation->count, fold) &&
+             !(fold >= LH_SYSTEM_FOLD_TURNS && is_in_words(chat_template, conversation))))
+            continue;
+        lh_status again = render_folded(chat_template, bos, eos, conversation, fold, made, &second);
+        if (again == LH_ERR_NO_MEMORY)
+            *error = second;
+        if (again == LH_OK || again == LH_ERR_NO_MEMORY)
+            status = again;
     }
     if (!status && conversation->goes_on)
         status = end_with_last_message(conversation, made, error);

@@ -60,11 +60,12 @@ lh_status lh_chat_template_set_day(lh_chat_template *chat_template, const char *
                                    lh_error *error);
 
 /* Appends the token ids of the conversation, ready for the assistant's answer: the template's own
- * text with special tokens parsed, what it was given without. If the tokenizer adds bos and the
- * template has not, it is put in front. *is_thinking: the answer begins inside of a thought.
- * LH_ERR_INVALID: the template does not take this
- * conversation (the message has its words); LH_ERR_LIMIT: it goes beyond its bounds;
- * LH_ERR_MALFORMED: content that is not UTF-8. LH_ERR_NO_MEMORY. */
+ * text with special tokens parsed, what it was given without. A template that does not take the
+ * conversation as it was given gets it with the system's messages folded (folded_messages.h). If
+ * the tokenizer adds bos and the template has not, it is put in front. *is_thinking: the answer
+ * begins inside of a thought. LH_ERR_INVALID: the template does not take this conversation (the
+ * message has its words); LH_ERR_LIMIT: it goes beyond its bounds; LH_ERR_MALFORMED: content that
+ * is not UTF-8. LH_ERR_NO_MEMORY. */
 lh_status lh_chat_template_render(const lh_chat_template *chat_template,
                                   const lh_tokenizer *tokenizer,
                                   const lh_chat_conversation *conversation, lh_tokens *tokens,

@@ -1,5 +1,5 @@
-"""Starts a gateway and two workers with a real model and runs the tests of this folder and of evaluation/ against it, each client in a process of its
-own, by the Python that has it. Started by tests/clients/run; arguments: the two Pythons, and the clients to run."""
+"""Starts a gateway and two workers with a real model and runs the tests of this folder, of evaluation/ and of agents/ against it, each client in a process
+of its own, by the Python that has it. Started by tests/clients/run; arguments: the Python of each folder, and the clients to run."""
 
 import os
 import pathlib
@@ -15,6 +15,7 @@ from fleet import Fleet
 from raw_http import ask
 
 PATIENCE_S = 1800
+FOLDERS = (HERE, HERE / "evaluation", HERE / "agents")
 
 
 def print_left_out(log, told):
@@ -33,9 +34,9 @@ def run_client(python, path, environment):
     return status == 0
 
 
-def main(python, evaluations_python, *names):
-    known = {path.stem.removeprefix("test_"): (runs, path) for runs, folder in ((python, HERE), (evaluations_python, HERE / "evaluation"))
-             for path in sorted(folder.glob("test_*.py"))}
+def main(*arguments):
+    pythons, names = arguments[:len(FOLDERS)], arguments[len(FOLDERS):]
+    known = {path.stem.removeprefix("test_"): (python, path) for python, folder in zip(pythons, FOLDERS) for path in sorted(folder.glob("test_*.py"))}
     unknown = [name for name in names if name not in known]
     if unknown:
         sys.exit(f"unknown: {', '.join(unknown)}; there are {', '.join(known)}")

@@ -8,7 +8,7 @@ import tempfile
 import unittest
 
 from api_keys import key_line, write_private
-from programs import run_tests
+from programs import run_tests, wait_until
 from raw_http import ask
 from test_http_raw import Gateway
 from test_responses import TEMPLATE, call, script
@@ -144,7 +144,7 @@ class Messages(MessagesTest):
     def test_refused_by_name(self):
         kind = "invalid_request_error"
         self.refused(kind, "'mcp_servers'", extra_body={"mcp_servers": [{"url": "http://127.0.0.1/"}]})
-        self.refused(kind, "'tools[0]'", tools=[{"type": "web_search_20250305", "name": "web_search"}])
+        self.refused(kind, "'tool_choice'", tools=[{"type": "web_search_20250305", "name": "web_search"}], tool_choice={"type": "tool", "name": "web_search"})
         image = {"type": "image", "source": {"type": "url", "url": "http://127.0.0.1/x"}}
         self.refused(kind, "'messages[0].content[0].type'", messages=[{"role": "user", "content": [image]}])
         self.refused(kind, "'max_tokens'", max_tokens=0)
@@ -152,6 +152,73 @@ class Messages(MessagesTest):
         self.refused(kind, "prompt is too long: ", messages=[{"role": "user", "content": "x" * 60000}])
         self.refused("not_found_error", "does not exist", status=404, model="claude-9")
         self.refused("overloaded_error", "", status=503, messages=[{"role": "user", "content": "@@refuse=unavailable"}])
+
+    def test_what_changes_nothing_is_left_out(self):
+        """Told in the log once, and done nothing with; the answer says that no edit was made."""
+        edits = {"context_management": {"edits": [{"type": "clear_tool_uses_20250919"}]}}
+        search = {"type": "web_search_20250305", "name": "web_search"}
+        plain = self.ask("Hi", tools=[WEATHER])
+        for _ in range(2):
+            whole = self.ask("Hi", tools=[search, WEATHER], extra_body=edits)
+            self.assertEqual((outline(whole), whole.usage.input_tokens), (outline(plain), plain.usage.input_tokens))
+            self.assertEqual(whole.context_management, {"applied_edits": []})
+        got = list(self.client.messages.create(**self.fields("Hi", stream=True, extra_body=edits)))
+        self.assertEqual(got[-2].context_management, {"applied_edits": []})
+        self.assertFalse(hasattr(plain, "context_management"))
+        counted = ask(self.gateway.port, "POST", "/v1/messages/count_tokens", {**self.fields("Hi"), **edits}).json()
+        self.assertEqual(counted["context_management"], {"original_input_tokens": counted["input_tokens"]})
+        told = [f'is left out kind="{kind}"' for kind in ("context_management", "tools[] of type web_search_20250305")]
+        wait_until(lambda: all(text in self.gateway.program.log_text() for text in told), "what was left out is told")
+        self.assertEqual([self.gateway.program.log_text().count(text) for text in told], [1, 1])
+
+    def test_thoughts_may_be_omitted(self):
+        for kind in ({"type": "adaptive"}, {"type": "enabled", "budget_tokens": 1024}):
+            self.check("<think>Hm, well.</think>Yes.", [("text", "Yes.")], thinking={**kind, "display": "omitted"})
+        self.check("<think>Hm.</think>" + BERNE, [("tool_use", ("weather", {"city": "Berne"}))], "tool_use", tools=[WEATHER],
+                   thinking={"type": "adaptive", "display": "omitted"})
+
+    def test_it_goes_on_to_the_end_of_the_context(self):
+        """More tokens than there is room for: as many as there are; the prompt itself must fit."""
+        said = "x" * 1000
+        room = 4096 - self.client.messages.count_tokens(model="tests/tiny-llama", messages=self.fields(said)["messages"]).input_tokens
+        filler = "y" * (room - 10)
+        messages = [{"role": "user", "content": filler}, *self.fields(said)["messages"]]
+        room = 4096 - self.client.messages.count_tokens(model="tests/tiny-llama", messages=messages).input_tokens
+        if room < 1:
+            messages[0]["content"] = filler[:room - 11]
+            room = 4096 - self.client.messages.count_tokens(model="tests/tiny-llama", messages=messages).input_tokens
+        whole = self.client.messages.create(model="tests/tiny-llama", max_tokens=32000, messages=messages, timeout=60)
+        self.assertEqual((whole.stop_reason, whole.usage.output_tokens), ("model_context_window_exceeded", room))
+        chat = ask(self.gateway.port, "POST", "/v1/chat/completions", {"max_tokens": 32000, "messages": messages}).json()
+        self.assertEqual((chat["choices"][0]["finish_reason"], chat["usage"]["completion_tokens"]), ("length", room))
+
+    def test_a_bill_is_no_part_of_the_prompt(self):
+        def count(*texts):
+            return self.client.messages.count_tokens(model="tests/tiny-llama", messages=[{"role": "user", "content": "x"}],
+                                                     system=[{"type": "text", "text": text} for text in texts]).input_tokens
+        self.assertEqual(count("x-anthropic-billing-header: cc_version=2.1; cch=00000;", "Be brief."), count("Be brief."))
+        self.assertEqual(count("x-anthropic-billing-header: cch=12345678;"), self.client.messages.count_tokens(
+            model="tests/tiny-llama", messages=[{"role": "user", "content": "x"}]).input_tokens)
+        self.assertGreater(count("Be brief.", "x-anthropic-billing-header: no first block"), count("Be brief."))
+
+    def test_models_in_its_own_words(self):
+        page = self.client.models.list(limit=1000)
+        model, last = page.data[0], page.data[-1]
+        self.assertEqual((model.id, model.type, model.display_name), ("tests/tiny-llama", "model", "tests/tiny-llama"))
+        self.assertEqual((page.has_more, page.first_id, page.last_id), (False, model.id, last.id))
+        self.assertEqual(self.client.models.retrieve(model.id).created_at, model.created_at)
+        with self.assertRaises(anthropic.NotFoundError) as raised:
+            self.client.models.retrieve("claude-9")
+        self.assertEqual(raised.exception.body["error"]["type"], "not_found_error")
+        self.assertEqual(ask(self.gateway.port, "GET", "/v1/models").json()["object"], "list")
+
+    def test_names_of_tools(self):
+        """As Claude Code gives them to servers' tools."""
+        name = "mcp__files.example/" + "x" * 100 + "/read"
+        tool = {**WEATHER, "name": name}
+        use = [("tool_use", (name, {"city": "Berne"}))]
+        self.check(call(name, {"city": "Berne"}), use, "tool_use", tools=[tool])
+        self.check(call(name, {"city": "Berne"}), use, "tool_use", tools=[tool], tool_choice={"type": "tool", "name": name})
 
     def test_a_failure_is_told(self):
         with self.assertRaises(anthropic.APIError) as raised:

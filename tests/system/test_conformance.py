@@ -66,7 +66,7 @@ class SmallCaches(FleetTest):
 
     def test_too_long_for_the_caches_is_told_as_too_long_for_the_context(self):
         for stream in (False, True):
-            error = self.refused(self.chat(max_tokens=self.positions(), stream=stream), "messages", "context_length_exceeded")
+            error = self.refused(self.chat("word " * self.positions(), stream=stream), "messages", "context_length_exceeded")
             self.assertTrue(error["message"].startswith(f"This model's maximum context length is {self.positions()} tokens"), error)
             self.refused(self.complete(prompt=[5] * self.positions(), stream=stream), "prompt", "context_length_exceeded")
 

@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* Of a key with its colon, and of a name with what stands between it and the arguments. */
-#define KEY_BYTES_MAX 256u
+#define KEY_BYTES_MAX 512u
 
 static const char fence[] = "```";
 

@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define LH_TOOL_NAME_BYTES_MAX 64u
+#define LH_TOOL_NAME_BYTES_MAX 256u
 /* Calls of one answer. */
 #define LH_TOOL_CALLS_MAX 128u
 

@@ -145,6 +145,10 @@ const lh_tool_format *lh_tool_format_find(const char *chat_template, size_t leng
     return lh_tool_format_generic();
 }
 
+bool lh_tool_format_takes_name(const lh_tool_format *format, const char *name) {
+    return format->body == LH_TOOL_BODY_OBJECT || !name[strcspn(name, " [<>")];
+}
+
 /* Some marks are several tokens, of which one is control. */
 static bool holds(const char *mark, const char *text, size_t length) {
     return mark && stands(mark, strlen(mark), text, length);

@@ -51,6 +51,9 @@ typedef struct lh_tool_format {
 const lh_tool_format *lh_tool_format_find(const char *chat_template, size_t length);
 /* What a model without any is told to write. */
 const lh_tool_format *lh_tool_format_generic(void);
+/* Whether a model can write the name so that it is read again: where names are no JSON, they end at
+ * white space and at what begins a mark. */
+bool lh_tool_format_takes_name(const lh_tool_format *format, const char *name);
 /* Whether the text stands in one of the format's marks: a control token of that name has no other
  * bytes. format NULL: false. */
 bool lh_tool_format_has_mark(const lh_tool_format *format, const char *text, size_t length);

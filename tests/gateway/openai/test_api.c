@@ -549,6 +549,9 @@ static void keeps_a_silent_stream_alive(void **state) {
 
 /* ---- Failures. ---- */
 
+#define TEN     "xxxxxxxxxx"
+#define HUNDRED TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN
+
 static void says_what_is_wrong_with_a_body(void **state) {
     expect_error(post(*state, "/v1/completions", "{"), 400, "invalid_json");
     answer *got = post(*state, "/v1/completions", "{'prompt':'x','temperature':3}");
@@ -557,7 +560,7 @@ static void says_what_is_wrong_with_a_body(void **state) {
     expect_error(got, 400, "invalid_value");
     expect_error(post(*state, "/v1/completions", "{'prompt':'x','model':'y'}"), 404,
                  "model_not_found");
-    expect_error(post(*state, "/v1/completions", "{'prompt':'x','max_tokens':300}"), 400,
+    expect_error(post(*state, "/v1/completions", "{'prompt':'" HUNDRED HUNDRED HUNDRED "'}"), 400,
                  "context_length_exceeded");
 }
 

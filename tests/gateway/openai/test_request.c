@@ -37,6 +37,8 @@ typedef struct table_row {
 
 /* A tool; a request with these tools; one whose assistant has made these calls. */
 #define F               "{'type':'function','function':{'name':'f'}}"
+#define NAME_64         "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+#define NAME_256        NAME_64 NAME_64 NAME_64 NAME_64
 #define CALLABLE(tools) "{'messages':[{'role':'user','content':'x'}],'tools':[" tools "]}"
 #define CALLED(calls)                                                                              \
     "{'messages':[{'role':'user','content':'x'},{'role':'assistant','content':null,"               \
@@ -50,9 +52,13 @@ static const table_row chats[] = {
     {"{'messages':'hi'}", "messages"},
     {"{'messages':[1]}", "messages[0]"},
     {"{'messages':[{'role':'user'}]}", "messages[0].content"},
-    {"{'messages':[{'role':'user','content':null}]}", "messages[0].content"},
+    {"{'messages':[{'role':'user','content':null}]}", NULL},
+    {"{'messages':[{'role':'user','content':'x'},{'role':'assistant'},{'role':'tool'}]}", NULL},
     {"{'messages':[{'role':'user','content':1}]}", "messages[0].content"},
-    {"{'messages':[{'role':'user','content':[]}]}", "messages[0].content"},
+    {"{'messages':[{'role':'user','content':[]}]}", NULL},
+    {"{'messages':[{'role':'user','content':'x'},{'role':'tool','content':[{'type':'image_url',"
+     "'image_url':{'url':'data:image/png;base64,AAAA'}}]}]}",
+     NULL},
     {"{'messages':[{'content':'x'}]}", "messages[0].role"},
     {"{'messages':[{'role':1,'content':'x'}]}", "messages[0].role"},
     {"{'messages':[{'role':'robot','content':'x'}]}", "messages[0].role"},
@@ -63,6 +69,8 @@ static const table_row chats[] = {
      NULL},
     {CALLED("{'id':'c','type':'function','function':{'name':'f','arguments':'{}'}}"), NULL},
     {CALLED("{'function':{'name':'f','arguments':''}}"), NULL},
+    {CALLED("{'function':{'name':'f','arguments':null}}"), NULL},
+    {CALLED("{'function':{'name':'f'}}"), NULL},
     {CALLED(""), NULL},
     {CALLED("{}"), "messages[1].tool_calls[0].function"},
     {CALLED("5"), "messages[1].tool_calls[0]"},
@@ -70,8 +78,7 @@ static const table_row chats[] = {
     {CALLED("{'function':{'name':'f','arguments':{}}}"),
      "messages[1].tool_calls[0].function.arguments"},
     {CALLED("{'id':1,'function':{'name':'f','arguments':'{}'}}"), "messages[1].tool_calls[0].id"},
-    {"{'messages':[{'role':'user','content':'x'},{'role':'assistant','content':null}]}",
-     "messages[1].content"},
+    {"{'messages':[{'role':'user','content':'x'},{'role':'assistant','content':null}]}", NULL},
     {"{'messages':[{'role':'user','content':[{'type':'text','text':'x'}]}]}", NULL},
     {"{'messages':[{'role':'user','content':[{'type':'text'}]}]}", "messages[0].content[0]"},
     {"{'messages':[{'role':'user','content':[{'type':'text','text':1}]}]}",
@@ -127,7 +134,12 @@ static const table_row chats[] = {
     {CALLABLE("{'type':'retrieval'}"), "tools[0]"},
     {CALLABLE("{'type':'function'}"), "tools[0]"},
     {CALLABLE("{'type':'function','function':{}}"), "tools[0].function.name"},
-    {CALLABLE("{'type':'function','function':{'name':'a b'}}"), "tools[0].function.name"},
+    {CALLABLE("{'type':'function','function':{'name':'a\\nb'}}"), "tools[0].function.name"},
+    {CALLABLE("{'type':'function','function':{'name':'a\\u0085b'}}"), "tools[0].function.name"},
+    {CALLABLE("{'type':'function','function':{'name':''}}"), "tools[0].function.name"},
+    {CALLABLE("{'type':'function','function':{'name':'mcp.a/b c:\u00e9'}}"), NULL},
+    {CALLABLE("{'type':'function','function':{'name':'" NAME_256 "'}}"), NULL},
+    {CALLABLE("{'type':'function','function':{'name':'" NAME_256 "x'}}"), "tools[0].function.name"},
     {CALLABLE("{'type':'function','function':{'name':'f','parameters':[]}}"),
      "tools[0].function.parameters"},
     {CALLABLE("{'type':'function','function':{'name':'f','strict':1}}"),
@@ -283,6 +295,38 @@ static void reads_messages(void **state) {
     lh_openai_request_reset(&request);
 }
 
+/* What an agent repeats of a session: calls without arguments, results that are no text. */
+static void what_is_empty_in_the_history_is_empty(void **state) {
+    (void)state;
+    static const char *const arguments[] = {"null", "''", "' \\n '", "'{}'"};
+    static const char marked[] = "a\n[image, not shown: this model reads text]\n"
+                                 "[odd, not shown: this model reads text]";
+    for (size_t i = 0; i < sizeof arguments / sizeof *arguments; i++) {
+        char body[512];
+        lh_openai_request request;
+        lh_openai_error error;
+        snprintf(body, sizeof body,
+                 "{'messages':[{'role':'user','content':null},{'role':'assistant','content':[],"
+                 "'tool_calls':[{'id':'c','function':{'name':'f','arguments':%s}}]},{'role':'tool',"
+                 "'tool_call_id':'c','content':[{'type':'text','text':'a'},{'type':'image_url'},"
+                 "{'type':'odd'}]}]}",
+                 arguments[i]);
+        assert_true(
+            lh_openai_request_parse(json_of(body), LH_OPENAI_CHAT, &limits, &request, &error));
+        const json_t *call = json_array_get(request.messages[1].tool_calls, 0);
+        assert_string_equal(
+            json_string_value(json_object_get(json_object_get(call, "function"), "arguments")),
+            "{}");
+        assert_int_equal(request.messages[0].content_length, 0);
+        assert_int_equal(request.messages[1].content_length, 0);
+        assert_int_equal(request.messages[2].content_length, sizeof marked - 1);
+        assert_memory_equal(request.messages[2].content, marked, sizeof marked - 1);
+        assert_int_equal(request.left_out.count, 2);
+        assert_string_equal(request.left_out.kinds[0], "messages[].content[] of type image_url");
+        lh_openai_request_reset(&request);
+    }
+}
+
 static void reads_prompts(void **state) {
     (void)state;
     lh_openai_request request;
@@ -415,6 +459,7 @@ int main(void) {
         cmocka_unit_test(reads_messages),
         cmocka_unit_test(reads_prompts),
         cmocka_unit_test(survives_without_memory),
+        cmocka_unit_test(what_is_empty_in_the_history_is_empty),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

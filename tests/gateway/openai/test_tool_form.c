@@ -69,6 +69,12 @@ static json_t *parse_json(const char *text, size_t length) {
 /* Two functions. Texts of any content have no length where a model writes them without quotes. */
 static json_t *tools_for(const lh_tool_format *format) {
     json_t *list = json_array();
+    /* What looks like a mark in a name is none; JSON has a way to write any name. */
+    const char *const names[] = {"fn_one", format->body == LH_TOOL_BODY_OBJECT
+                                               ? "fn_ \"b\"\\ </tool_call>[ARGS]"
+                                               : "fn_.files/read:\"\xc3\xa9\""};
+    assert_true(lh_tool_format_takes_name(format, names[1]));
+    assert_int_equal(lh_tool_format_takes_name(format, "a b"), format->body == LH_TOOL_BODY_OBJECT);
     for (int i = 0; i < 2; i++) {
         json_t *members = json_pack(
             "{s:{s:s,s:o},s:{s:s,s:i,s:i},s:{s:s,s:i,s:{s:s}}}", "word", "type", "string", "enum",
@@ -77,10 +83,10 @@ static json_t *tools_for(const lh_tool_format *format) {
         if (format->body != LH_TOOL_BODY_PARAMETERS)
             json_object_set_new(members, "text",
                                 json_pack("{s:s,s:i}", "type", "string", "maxLength", 4));
-        json_array_append_new(
-            list, json_pack("{s:s,s:{s:s,s:{s:s,s:o,s:[s,s]}}}", "type", "function", "function",
-                            "name", i ? "fn_two" : "fn_one", "parameters", "type", "object",
-                            "properties", members, "required", "word", "number"));
+        json_array_append_new(list, json_pack("{s:s,s:{s:s,s:{s:s,s:o,s:[s,s]}}}", "type",
+                                              "function", "function", "name", names[i],
+                                              "parameters", "type", "object", "properties", members,
+                                              "required", "word", "number"));
     }
     return list;
 }

@@ -2,6 +2,7 @@
  * the texts always, the token ids where LONGHAUL_TEST_MODEL names the model whose vocabulary they
  * are of; and what a request and an operator say of a template. */
 #include "gateway/text/chat_template.h"
+#include "gateway/text/folded_messages.h"
 #include "tests/gateway/support/model_vocabulary.h"
 #include "tests/support/failing_malloc.h"
 #include "tests/support/gguf_writer.h"
@@ -104,6 +105,12 @@ static void check_refusal(const char *name, size_t number, json_t *words, lh_sta
                  json_string_value(words));
 }
 
+/* What the template refuses of it may be taken with other roles. */
+static bool is_folded(const conversation *said) {
+    return lh_folded_messages_differ(said->messages, said->count, LH_SYSTEM_FOLD_TURNS) ||
+           lh_folded_messages_differ(said->messages, said->count, LH_SYSTEM_FOLD_ALL);
+}
+
 static void renders_as_jinja_does(void **state) {
     (void)state;
     size_t i, k;
@@ -120,8 +127,10 @@ static void renders_as_jinja_does(void **state) {
             lh_status status = render_text(chat_template, text_of(one, "bos"), text_of(one, "eos"),
                                            said.messages, said.count, &text, &error);
             json_t *wanted = json_object_get(test, "text");
-            if (!wanted)
+            if (!wanted && !is_folded(&said))
                 check_refusal(name, k, json_object_get(test, "refused"), status, &error);
+            else if (!wanted)
+                assert_true(status == LH_OK || status == LH_ERR_INVALID);
             else if (status)
                 fail_msg("%s, case %zu: %s", name, k, error.message);
             else if (text.length != json_string_length(wanted) ||

@@ -44,7 +44,7 @@ static void note(outcome *out, const char *text, size_t length) {
 static void gather(lh_tool_call_parser *parser, outcome *out) {
     for (size_t i = 0; i < parser->delta_count; i++) {
         const lh_tool_call_delta *delta = &parser->deltas[i];
-        char head[128];
+        char head[LH_TOOL_NAME_BYTES_MAX + 32];
         if (delta->begins) {
             snprintf(head, sizeof head, "%s%u %s(", out->is_open ? ") " : "", delta->index,
                      delta->name);
