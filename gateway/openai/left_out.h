@@ -1,7 +1,7 @@
 /* What a request says that this server leaves out, since the answer does not need it: fields,
  * options, and types of tools, of parts and of items that a client sends to every server. Whoever
- * reads the body notes the kind ("context_management", "tools[] of type web_search"); each
- * kind is told in the log, once for each client (left_out_log.h).
+ * reads the body notes the kind ("context_management", "tools[] of type web_search"); each kind is
+ * told in the log, once for each client (left_out_log.h).
  *
  * What would change the answer is done; what cannot be done and matters is refused by name
  * (body_reader.h); neither is noted here.

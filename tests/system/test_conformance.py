@@ -65,8 +65,9 @@ class SmallCaches(FleetTest):
         self.assertEqual(usage["total_tokens"], self.positions())
 
     def test_too_long_for_the_caches_is_told_as_too_long_for_the_context(self):
+        long = [{"role": "user", "content": "word " * self.positions()}]
         for stream in (False, True):
-            error = self.refused(self.chat("word " * self.positions(), stream=stream), "messages", "context_length_exceeded")
+            error = self.refused(self.chat(messages=long, stream=stream), "messages", "context_length_exceeded")
             self.assertTrue(error["message"].startswith(f"This model's maximum context length is {self.positions()} tokens"), error)
             self.refused(self.complete(prompt=[5] * self.positions(), stream=stream), "prompt", "context_length_exceeded")
 

@@ -280,7 +280,7 @@ class Chat(FleetTest):
             "temperature": 2.5, "top_p": 0, "n": 17, "max_tokens": 0, "max_completion_tokens": -2, "presence_penalty": 3,
             "frequency_penalty": -3, "top_logprobs": 5, "logit_bias": {"999999": 1}, "seed": 1.5, "stop": [""] , "stream_options": {"include_usage": True},
             "response_format": {"type": "xml"}, "modalities": ["audio"], "audio": {"voice": "alloy", "format": "wav"},
-            "web_search_options": {}, "tools": [{"type": "function", "function": {"name": "f g"}}], "functions": [{"name": "f g"}],
+            "web_search_options": {}, "tools": [{"type": "function", "function": {"name": "f\ng"}}], "functions": [{"name": "f\ng"}],
             "tool_choice": "required", "service_tier": "gold", "reasoning_effort": "huge", "metadata": {"k": "v" * 513},
         }
         for name, value in table.items():
