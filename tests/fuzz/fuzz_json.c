@@ -1,5 +1,6 @@
 /* What a JSON text is expected to cost before it is parsed: no text may nest deeper or take more
- * memory of jansson than that, whether it is well-formed or not. */
+ * memory of jansson than that, whether it is well-formed or not. And what clients may write beside
+ * it changes nothing of what is JSON. */
 #include "common/json/json_object.h"
 #include "common/json/json_outline.h"
 
@@ -49,6 +50,16 @@ static size_t depth_of(const json_t *value) {
     return deepest + (json_is_array(value) || json_is_object(value));
 }
 
+/* What is taken as it is, is the same where more is taken. */
+static void check_freely(const uint8_t *data, size_t size, const json_t *body) {
+    size_t replaced = 0;
+    lh_error error = {0};
+    json_t *more = lh_json_object_parse_freely((const char *)data, size, &replaced, &error);
+    need(!body || (more && replaced == 0 && json_equal(body, more)));
+    need(more || (error.status != LH_OK && error.message[0]));
+    json_decref(more);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -58,6 +69,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     json_t *body = lh_json_object_parse((const char *)data, size, NULL);
     need(most <= outline.memory_bytes);
     need(!body || (outline.depth <= LH_JSON_DEPTH_MAX && depth_of(body) == outline.depth));
+    check_freely(data, size, body);
     json_decref(body);
     need(held == 0);
     return 0;

@@ -48,6 +48,8 @@ DIGESTS = (
                                                               "sha256": {"blk.0.ffn_down.weight": "d4" * 32}}},
     {"tensors": {}, "blocks": {"rows": 1024, "url": "x" * 511, "sha256": {}}},
 )
+LARK = ('start: begin hunk+ end\nbegin: "*** Begin" LF\nend: "x"i LF?\nhunk: "+" /(.*)/ LF -> line | ("a".."z" /[0-9]{2}\\/x/)~2..3\n%import common (LF, WS -> W)\n%ignore W\n',
+        '?start: item (_COMMA item)*\n!item.2: WORD | "(" start ")" | [WORD]\n_COMMA.1: ","\nWORD: LETTER+\nLETTER: "a".."z"\n')
 PIECES = (b"0-10-20-3", b"7-1-1-1000000", b"999999-1-18446744073709551615-1", b"0-1-18446744073709551615-2")
 
 
@@ -58,6 +60,8 @@ def seeds():
         yield "fuzz_regex", bytes([number % 4]) + pattern.encode()
     for grammar in GRAMMARS:
         yield "fuzz_gbnf", grammar.encode()
+    for grammar in LARK:
+        yield "fuzz_lark", grammar.encode()
     for seed in range(TEMPLATES):
         yield "fuzz_jinja", Grammar(seed).template().encode()
     for path in sorted((pathlib.Path(__file__).resolve().parents[1] / "vectors" / "chat_templates").glob("*.jinja")):
