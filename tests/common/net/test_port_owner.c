@@ -2,6 +2,7 @@
 #include "common/net/listener.h"
 #include "common/net/port_owner.h"
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -22,7 +23,7 @@ static void finds_whose_a_port_is(void **state) {
             continue; /* this machine is without IPv6 */
         assert_true(lh_port_owner_find(port, &owner));
         assert_int_equal(owner.pid, getpid());
-        assert_int_equal(strncmp(owner.program, "common_net_test_port_owner", 15), 0);
+        assert_int_equal(strncmp(owner.program, program_invocation_short_name, 15), 0);
         close(fd);
         assert_false(lh_port_owner_find(port, &owner));
     }
@@ -46,7 +47,7 @@ static void lists_the_ports_of_a_process(void **state) {
 static void finds_processes_by_their_program(void **state) {
     (void)state;
     pid_t pids[64];
-    size_t count = lh_port_owner_processes("common_net_test_port_owner", pids, 64);
+    size_t count = lh_port_owner_processes(program_invocation_short_name, pids, 64);
     bool is_found = false;
     for (size_t i = 0; i < count; i++)
         is_found = is_found || pids[i] == getpid();

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#define CHECKS 18
+#define CHECKS 19
 
 static json_t *fleet;
 

@@ -30,7 +30,7 @@ static void test_a_step_of_a_middle_stage(void **state) {
     (void)state;
     lh_step_stopwatch watch = {0};
     lh_stage_meter meter = fresh_meter();
-    double overhead_us = meter.overhead_us;
+    double overhead_us = meter.overhead.us;
     lh_step_stopwatch_feed(&watch, 1000);
     lh_step_stopwatch_start(&watch, &manifest, false);
     lh_step_stopwatch_feed(&watch, 1100);
@@ -53,7 +53,7 @@ static void test_a_step_of_a_middle_stage(void **state) {
     /* since the last piece came: 50 of the second shard, the third one, the layers */
     assert_int_equal(watch.busy_since_us, 50 + 20 + 720);
     assert_int_equal(meter.point_count, 1);
-    assert_true(meter.overhead_us > overhead_us); /* 2200 - 1200 - 790 = 210 */
+    assert_true(meter.overhead.us > overhead_us); /* 2200 - 1200 - 790 = 210 */
 }
 
 static void test_only_the_last_stage_draws(void **state) {
@@ -67,14 +67,14 @@ static void test_others_in_the_way(void **state) {
     (void)state;
     lh_step_stopwatch watch = {.disturbed = true};
     lh_stage_meter meter = fresh_meter();
-    double overhead_us = meter.overhead_us;
+    double overhead_us = meter.overhead.us;
     lh_step_stopwatch_feed(&watch, 1000);
     lh_step_stopwatch_start(&watch, &manifest, false);
     worked(&watch, LH_PIPELINE_FINISH, 0, 5000, 5700);
     lh_step_stopwatch_stop(&watch, &meter, 9000);
     assert_int_equal(watch.cost.busy_us, 700);
     assert_int_equal(meter.point_count, 1);
-    assert_true(meter.overhead_us == overhead_us);
+    assert_true(meter.overhead.us == overhead_us);
 }
 
 static void test_truncations_cost_nothing(void **state) {

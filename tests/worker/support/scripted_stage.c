@@ -282,3 +282,8 @@ size_t lh_stage_weight_bytes(const lh_stage *stage) {
     (void)stage;
     return 0;
 }
+
+size_t lh_stage_exchange_bytes_max(const lh_stage *stage) {
+    (void)stage;
+    return 0;
+}
