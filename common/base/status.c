@@ -23,6 +23,13 @@ const char *lh_status_name(lh_status status) {
     return (unsigned)status < TABLE_LENGTH ? table[status].name : "LH_ERR_UNKNOWN";
 }
 
+/* What a message quotes may hold sequences that would drive a terminal. */
+static void make_printable(char *message) {
+    for (; *message; message++)
+        if (((unsigned char)*message < ' ' && *message != '\n') || *message == 0x7f)
+            *message = '?';
+}
+
 lh_status lh_fail(lh_error *error, lh_status status, const char *format, ...) {
     if (error) {
         error->status = status;
@@ -30,6 +37,7 @@ lh_status lh_fail(lh_error *error, lh_status status, const char *format, ...) {
         va_start(args, format);
         vsnprintf(error->message, sizeof error->message, format, args);
         va_end(args);
+        make_printable(error->message);
     }
     return status;
 }

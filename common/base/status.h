@@ -54,6 +54,7 @@ static inline bool lh_status_is_fatal(lh_status status) {
 }
 
 /* Fills *error (where not NULL) and returns `status`, so that a failing function ends with
- * `return lh_fail(error, LH_ERR_INVALID, "--threads: %d is not in 1..1024", n);` */
+ * `return lh_fail(error, LH_ERR_INVALID, "--threads: %d is not in 1..1024", n);` Control characters
+ * of the message become question marks, but for line feeds. */
 lh_status lh_fail(lh_error *error, lh_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

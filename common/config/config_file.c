@@ -9,6 +9,9 @@
 #include <string.h>
 #include <yaml.h>
 
+/* Nothing that is wanted here is nested at all; what is skipped with a message may be. */
+#define DEPTH_MAX 16
+
 typedef struct reader {
     yaml_parser_t parser;
     yaml_event_t event; /* the current one */
@@ -92,7 +95,8 @@ static bool is_end(const yaml_event_t *event) {
     return event->type == YAML_MAPPING_END_EVENT || event->type == YAML_SEQUENCE_END_EVENT;
 }
 
-/* From a start to its end, whatever is between. */
+/* From a start to its end, whatever is between. What is nested deeply ends the reading: libyaml looks
+ * at all open brackets again for each further one. */
 static lh_status skip(reader *r) {
     size_t depth = 1;
     while (depth > 0) {
@@ -101,6 +105,8 @@ static lh_status skip(reader *r) {
             return status;
         depth += is_start(&r->event);
         depth -= is_end(&r->event);
+        if (depth > DEPTH_MAX)
+            return stop(r, line_of(&r->event), "lists and mappings are nested too deeply here");
     }
     return LH_OK;
 }

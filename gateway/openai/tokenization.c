@@ -24,18 +24,29 @@ static lh_status print(lh_text_buffer *out, const char *text) {
 
 /* ---- Text to ids. ---- */
 
-/* A token as llama.cpp shows it with_pieces: its text, or its bytes where that is no text. */
-static json_t *piece_json(const lh_served_model *model, uint32_t token) {
-    lh_text name = name_of(model, token);
-    json_t *piece;
-    if (lh_utf8_valid_prefix(name.bytes, name.length) == name.length) {
-        piece = lh_json_text(name.bytes, name.length);
-    } else {
-        piece = json_array();
-        for (size_t i = 0; i < name.length; i++)
-            piece = lh_json_append(piece, json_integer((unsigned char)name.bytes[i]));
+/* Appends bytes as a list of numbers. */
+static lh_status print_bytes(lh_text bytes, lh_text_buffer *out) {
+    char number[8];
+    lh_status status = print(out, "[");
+    for (size_t i = 0; i < bytes.length && !status; i++) {
+        snprintf(number, sizeof number, i ? ",%u" : "%u", (unsigned char)bytes.bytes[i]);
+        status = print(out, number);
     }
-    return json_pack("{s:I, s:o}", "id", (json_int_t)token, "piece", piece);
+    return status ? status : print(out, "]");
+}
+
+/* A token as llama.cpp shows it with_pieces: its text, or its bytes where that is no text. */
+static lh_status print_piece(const lh_served_model *model, uint32_t token, lh_text_buffer *out) {
+    char head[40];
+    lh_text name = name_of(model, token);
+    snprintf(head, sizeof head, "{\"id\":%u,\"piece\":", token);
+    lh_status status = print(out, head);
+    if (status)
+        return status;
+    status = lh_utf8_valid_prefix(name.bytes, name.length) == name.length
+                 ? lh_json_render(lh_json_text(name.bytes, name.length), out)
+                 : print_bytes(name, out);
+    return status ? status : print(out, "}");
 }
 
 typedef enum listing { LIST_IDS, LIST_PIECES, LIST_NAMES } listing;
@@ -49,7 +60,7 @@ static lh_status print_token(const lh_served_model *model, uint32_t token, listi
         snprintf(id, sizeof id, "%u", token);
         return print(out, id);
     case LIST_PIECES:
-        return lh_json_render(piece_json(model, token), out);
+        return print_piece(model, token, out);
     case LIST_NAMES:
         name = name_of(model, token);
         return lh_json_render(lh_json_text(name.bytes, name.length), out);

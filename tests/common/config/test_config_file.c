@@ -163,6 +163,17 @@ static void test_bounds(void **state) {
     EXPECT_FAULT(line, "g.yaml:1: a: has a value of more than 4096 bytes");
 }
 
+/* Sixty thousand brackets took libyaml twelve seconds. */
+static void test_deep_nesting_ends_the_reading(void **state) {
+    (void)state;
+    char text[16 + 60000] = "sites: ";
+    size_t length = strlen(text);
+    memset(text + length, '[', 60000);
+    reset(NULL);
+    assert_int_equal(lh_config_file_parse(text, length + 60000, &file, &problems, &error), LH_OK);
+    assert_int_equal(problems.count, 2); /* a list in a list, and its depth */
+}
+
 static void test_a_list_s_values_are_bounded_together(void **state) {
     (void)state;
     char line[LH_CONFIG_VALUE_BYTES_MAX + 16] = "a: [b, ", over[LH_CONFIG_VALUE_BYTES_MAX + 16];
@@ -257,6 +268,7 @@ int main(void) {
         cmocka_unit_test(test_faults_have_their_line),
         cmocka_unit_test(test_what_yaml_could_do_besides),
         cmocka_unit_test(test_bounds),
+        cmocka_unit_test(test_deep_nesting_ends_the_reading),
         cmocka_unit_test(test_a_list_s_values_are_bounded_together),
         cmocka_unit_test(test_too_many_values),
         cmocka_unit_test(test_the_first_twenty_are_told),
