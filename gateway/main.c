@@ -16,6 +16,7 @@
 #include "gateway/cli/own_fleet.h"
 #include "gateway/engine/engine_options.h"
 #include "gateway/loaded_model.h"
+#include "gateway/ollama/ollama.h"
 #include "gateway/openai/api.h"
 #include "gateway/operator/pages.h"
 #include "gateway/responses/responses.h"
@@ -283,6 +284,7 @@ static lh_status start_api(gateway *g, lh_error *error) {
     config.traces = g->traces;
     config.responses = &lh_responses;
     config.messages = &lh_anthropic;
+    config.ollama = &lh_ollama;
     config.authenticator = g->authenticator;
     return lh_openai_api_open(&config, g->engine, &g->model.served, &g->api, error);
 }

@@ -49,6 +49,8 @@ typedef struct call {
 
 /* NULL: no route is known, so the words are ours. */
 static const lh_openai_dialect *dialect_of(const call *c) {
+    if (c->route.is_ollama && !c->is_read)
+        return c->service->config.ollama->chat;
     return c->routed ? lh_openai_dialect_of(c->service, lh_openai_reading_endpoint(c->goal)) : NULL;
 }
 
@@ -201,8 +203,10 @@ static lh_http_progress begin(call *c, lh_openai_reading *reading, lh_openai_err
     c->replaced_characters = reading->replaced_characters;
     lh_request_metrics_note_unknown_fields(c->service->metrics, c->unknown_fields);
     tell_left_out(c, &reading->request.left_out);
-    if (!error->status && !makes_answer(c))
+    if (!error->status && reading->reply.length > 0) {
+        lh_ticket_leave(&c->ticket, lh_clock_us());
         return show(c, &reading->reply, reply);
+    }
     bool begun = !error->status && lh_openai_answer_begin(c->answer, reading, error);
     return begun ? proceed(c, reply) : refuse(c, error, reply);
 }
@@ -286,6 +290,13 @@ static bool open_ticket(call *c, const lh_http_request *request) {
     return open;
 }
 
+/* Ollama's own examples send JSON as what it is not, as curl does unless it is told. What a web
+ * page sends so, its browser sends to every server unasked; but the browser says from where. */
+static bool is_json(const call *c, const lh_http_request *request) {
+    return lh_http_request_is_type(request, "application/json") ||
+           (c->route.is_ollama && !lh_http_request_header(request, "Origin"));
+}
+
 /* Everything that the headers alone decide. Fills c->refusal. */
 static void check_headers(call *c, const lh_http_request *request) {
     lh_openai_error error;
@@ -302,7 +313,7 @@ static void check_headers(call *c, const lh_http_request *request) {
     else if (c->route.is_admin && !c->is_preflight && !c->ticket.is_admin)
         lh_openai_refuse(&c->refusal, 403, NULL, "insufficient_scope",
                          "This API key may not ask for that: its line lacks the word admin.");
-    else if (reads_body(c) && !lh_http_request_is_type(request, "application/json"))
+    else if (reads_body(c) && !is_json(c, request))
         lh_openai_refuse(&c->refusal, 415, NULL, "unsupported_media_type",
                          "The body must be of Content-Type application/json.");
     else if (reads_body(c) && !c->is_gzip && !is_coded_as(request, "identity"))

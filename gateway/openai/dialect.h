@@ -18,6 +18,8 @@ struct lh_openai_dialect {
     const char *id_header; /* in which replies tell their request's id, too; NULL: x-request-id is
                               all that its clients look for */
 
+    const char *stream_type; /* of streams that are no server-sent events; NULL: they are */
+
     /* As lh_openai_request_parse, which reads chat and completions. */
     bool (*parse)(json_t *body, lh_openai_endpoint endpoint, const lh_openai_limits *limits,
                   lh_openai_request *request, lh_openai_error *error);
@@ -41,6 +43,16 @@ struct lh_openai_dialect {
     /* The body of a reply that refuses, which is logged under this id; NULL: no memory. None where
      * errors are OpenAI's. */
     json_t *(*error_json)(const lh_openai_error *error, const char *request_id);
+};
+
+/* Ollama's has several dialects, and routes that tell of the model without asking it anything. */
+struct lh_openai_ollama {
+    const lh_openai_dialect *chat, *generate, *embed, *embeddings;
+    /* The answer of a route that tells. body: of /api/show, else NULL, not taken; is_ready: the
+     * model can be asked. NULL: *error says why not. */
+    json_t *(*tell)(lh_openai_action action, const lh_served_model *model,
+                    const lh_openai_limits *limits, bool is_ready, const json_t *body,
+                    lh_openai_error *error);
 };
 
 /* That of an endpoint. */

@@ -2,6 +2,7 @@
 #include "gateway/openai/lookup.h"
 
 #include "common/json/json_text.h"
+#include "gateway/openai/dialect.h"
 #include "gateway/openai/render.h"
 #include "gateway/openai/tokenization.h"
 #include "gateway/text/model_aliases.h"
@@ -108,6 +109,13 @@ static bool reply_fleet_port(const lh_openai_service *service, lh_http_reply *re
     return reply_json(error->status, lh_openai_error_json(error), reply, error);
 }
 
+static bool reply_ollama(const lh_openai_service *service, lh_openai_action action,
+                         lh_http_reply *reply, lh_openai_error *error) {
+    json_t *told = service->config.ollama->tell(action, service->model, &service->config.limits,
+                                                state_of(service) == LH_ENGINE_READY, NULL, error);
+    return told && reply_json(200, told, reply, error);
+}
+
 bool lh_openai_lookup(const lh_openai_service *service, const lh_openai_route *route,
                       lh_http_reply *reply, lh_openai_error *error) {
     json_t *list;
@@ -132,6 +140,12 @@ bool lh_openai_lookup(const lh_openai_service *service, const lh_openai_route *r
         return reply_text(lh_engine_fleet_map_json(service->engine), reply, error);
     case LH_OPENAI_GET_TOKENIZER:
         return reply_json(200, lh_openai_tokenizer_json(service->model), reply, error);
+    case LH_OPENAI_OLLAMA_GET_VERSION:
+    case LH_OPENAI_OLLAMA_LIST_MODELS:
+    case LH_OPENAI_OLLAMA_LIST_RUNNING:
+    case LH_OPENAI_OLLAMA_FETCH:
+    case LH_OPENAI_OLLAMA_CHANGE:
+        return reply_ollama(service, route->action, reply, error);
     case LH_OPENAI_TELL_FLEET_PORT:
         return reply_fleet_port(service, reply, error);
     case LH_OPENAI_TELL_METHODS:
@@ -143,6 +157,11 @@ bool lh_openai_lookup(const lh_openai_service *service, const lh_openai_route *r
     case LH_OPENAI_POST_RESPONSE:
     case LH_OPENAI_POST_MESSAGE:
     case LH_OPENAI_POST_EMBEDDINGS:
+    case LH_OPENAI_OLLAMA_POST_CHAT:
+    case LH_OPENAI_OLLAMA_POST_GENERATE:
+    case LH_OPENAI_OLLAMA_POST_EMBED:
+    case LH_OPENAI_OLLAMA_POST_EMBEDDINGS:
+    case LH_OPENAI_OLLAMA_POST_SHOW:
     case LH_OPENAI_POST_COUNT:
     case LH_OPENAI_POST_RESPONSE_COUNT:
     case LH_OPENAI_POST_TEMPLATE:

@@ -11,7 +11,8 @@ enum {
     VERSIONED = 1, /* there with and without /v1 */
     REST = 2,      /* something follows the path */
     PUBLIC = 4,
-    ADMIN = 8
+    ADMIN = 8,
+    OLLAMA = 16
 };
 
 static const struct {
@@ -43,6 +44,19 @@ static const struct {
     {"/fleet", ADMIN, LH_OPENAI_GET_FLEET, "/fleet", READS},
     {"/fleet/map", ADMIN, LH_OPENAI_GET_FLEET_MAP, "/fleet/map", READS},
     {"/trace/", ADMIN | REST, LH_OPENAI_GET_TRACE, "/trace/{id}", READS},
+    {"/api/version", OLLAMA, LH_OPENAI_OLLAMA_GET_VERSION, "/api/version", READS},
+    {"/api/tags", OLLAMA, LH_OPENAI_OLLAMA_LIST_MODELS, "/api/tags", READS},
+    {"/api/ps", OLLAMA, LH_OPENAI_OLLAMA_LIST_RUNNING, "/api/ps", READS},
+    {"/api/show", OLLAMA, LH_OPENAI_OLLAMA_POST_SHOW, "/api/show", WRITES},
+    {"/api/chat", OLLAMA, LH_OPENAI_OLLAMA_POST_CHAT, "/api/chat", WRITES},
+    {"/api/generate", OLLAMA, LH_OPENAI_OLLAMA_POST_GENERATE, "/api/generate", WRITES},
+    {"/api/embed", OLLAMA, LH_OPENAI_OLLAMA_POST_EMBED, "/api/embed", WRITES},
+    {"/api/embeddings", OLLAMA, LH_OPENAI_OLLAMA_POST_EMBEDDINGS, "/api/embeddings", WRITES},
+    {"/api/pull", OLLAMA, LH_OPENAI_OLLAMA_FETCH, "/api/pull", WRITES},
+    {"/api/push", OLLAMA, LH_OPENAI_OLLAMA_CHANGE, "/api/push", WRITES},
+    {"/api/create", OLLAMA, LH_OPENAI_OLLAMA_CHANGE, "/api/create", WRITES},
+    {"/api/copy", OLLAMA, LH_OPENAI_OLLAMA_CHANGE, "/api/copy", WRITES},
+    {"/api/delete", OLLAMA, LH_OPENAI_OLLAMA_CHANGE, "/api/delete", "DELETE, OPTIONS"},
     {"/fleet/workers/", PUBLIC | REST, LH_OPENAI_TELL_FLEET_PORT, "/fleet/workers/{name}",
      "GET, HEAD, PUT, OPTIONS"},
     {"*", PUBLIC, LH_OPENAI_TELL_METHODS, "*", "GET, HEAD, POST, OPTIONS"},
@@ -66,6 +80,7 @@ static lh_openai_route route_at(size_t index, const char *rest) {
                              .rest = rest,
                              .is_public = traits & PUBLIC,
                              .is_admin = traits & ADMIN,
+                             .is_ollama = traits & OLLAMA,
                              .number = (uint32_t)index};
 }
 

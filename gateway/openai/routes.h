@@ -28,8 +28,18 @@ typedef enum lh_openai_action {
     LH_OPENAI_GET_FLEET,
     LH_OPENAI_GET_FLEET_MAP,
     LH_OPENAI_GET_TRACE,
-    LH_OPENAI_TELL_FLEET_PORT, /* a worker has come to the wrong port */
-    LH_OPENAI_TELL_METHODS     /* OPTIONS */
+    LH_OPENAI_OLLAMA_POST_CHAT,
+    LH_OPENAI_OLLAMA_POST_GENERATE,
+    LH_OPENAI_OLLAMA_POST_EMBED,
+    LH_OPENAI_OLLAMA_POST_EMBEDDINGS,
+    LH_OPENAI_OLLAMA_POST_SHOW,
+    LH_OPENAI_OLLAMA_GET_VERSION,
+    LH_OPENAI_OLLAMA_LIST_MODELS,  /* /api/tags */
+    LH_OPENAI_OLLAMA_LIST_RUNNING, /* /api/ps */
+    LH_OPENAI_OLLAMA_FETCH,        /* what would get models, which is the operator's to do, */
+    LH_OPENAI_OLLAMA_CHANGE,       /* and what would change them */
+    LH_OPENAI_TELL_FLEET_PORT,     /* a worker has come to the wrong port */
+    LH_OPENAI_TELL_METHODS         /* OPTIONS */
 } lh_openai_action;
 
 typedef struct lh_openai_route {
@@ -38,6 +48,7 @@ typedef struct lh_openai_route {
     const char *methods; /* "GET, HEAD, OPTIONS": static */
     const char *rest;    /* the path behind the route's own: an id, still encoded */
     bool is_public;      /* needs no key */
+    bool is_ollama;      /* its answers and errors are in Ollama's words */
     bool is_admin;       /* needs a key that may ask for it */
     uint32_t number;     /* of the route: lh_openai_route_count of one that there is not */
 } lh_openai_route;
