@@ -40,6 +40,9 @@ typedef struct lh_openai_api_config {
     /* Of /v1/responses and /v1/messages; static. */
     const lh_openai_dialect *responses, *messages;
     const lh_openai_ollama *ollama; /* of the routes under /api; static */
+    /* a second address, on which it is all served as on the first, in Ollama's manner; NULL, "":
+     * none */
+    const char *ollama_listen;
 } lh_openai_api_config;
 
 /* The HTTP server's defaults, 16 choices, 128 prompts, as many sequences as that makes, not strict,
@@ -51,6 +54,8 @@ lh_openai_api_config lh_openai_api_config_default(void);
 lh_status lh_openai_api_open(const lh_openai_api_config *config, lh_engine *engine,
                              const lh_served_model *model, lh_openai_api **api, lh_error *error);
 uint16_t lh_openai_api_port(const lh_openai_api *api);
+/* 0: it has no second address. */
+uint16_t lh_openai_api_ollama_port(const lh_openai_api *api);
 /* The metrics of its requests. Any thread, waits for nobody. */
 void lh_openai_api_render_metrics(const lh_openai_api *api, lh_exposition *exposition);
 /* Refuses new requests with 503 and waits until those in progress have ended, at most so long. */

@@ -28,6 +28,7 @@ typedef struct call {
     lh_http_exchange *exchange;
     char id[REQUEST_ID_MAX + 1];
     int64_t begun_us;
+    bool is_at_ollama; /* on the port that is like Ollama's */
     bool routed;
     lh_openai_route route;
     bool is_read;                /* by the reader pool, */
@@ -300,7 +301,8 @@ static bool is_json(const call *c, const lh_http_request *request) {
 /* Everything that the headers alone decide. Fills c->refusal. */
 static void check_headers(call *c, const lh_http_request *request) {
     lh_openai_error error;
-    c->routed = lh_openai_route_find(request->method, request->path, &c->route, &error);
+    c->routed =
+        lh_openai_route_find(request->method, request->path, c->is_at_ollama, &c->route, &error);
     c->is_read = c->routed && lh_openai_reading_goal_of(c->route.action, &c->goal);
     c->is_gzip = reads_body(c) && is_coded_as(request, "gzip");
     c->origin = lh_cors_match(c->service->config.cors_origins, request);
@@ -333,6 +335,7 @@ static void log_misled_worker(const call *c, const lh_http_request *request) {
 
 static bool on_headers(void *context, lh_http_exchange *exchange, const lh_http_request *request,
                        lh_http_reply *reply, void **state) {
+    const lh_openai_door *door = context;
     call *c = calloc(1, sizeof *c);
     if (!c) {
         lh_openai_error error;
@@ -341,7 +344,8 @@ static bool on_headers(void *context, lh_http_exchange *exchange, const lh_http_
         return false;
     }
     *state = c;
-    c->service = context;
+    c->service = door->service;
+    c->is_at_ollama = door->is_ollama;
     c->exchange = exchange;
     c->begun_us = lh_clock_us();
     const char *id = lh_http_request_header(request, "x-request-id");
@@ -512,7 +516,7 @@ static void on_done(void *state, const lh_http_request *request, const lh_http_o
     free(c);
 }
 
-lh_http_handler lh_openai_call_handler(lh_openai_service *service) {
-    return (lh_http_handler){service, on_headers, on_request, on_wake,
+lh_http_handler lh_openai_call_handler(lh_openai_door *door) {
+    return (lh_http_handler){door,    on_headers, on_request, on_wake,
                              on_read, on_gone,    on_refusal, on_done};
 }

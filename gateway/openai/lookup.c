@@ -87,14 +87,19 @@ static json_t *list_models(const lh_served_model *model) {
 }
 
 /* body: malloc'd, the reply's from now on; NULL: there was no memory. */
-static bool reply_text(char *body, lh_http_reply *reply, lh_openai_error *error) {
+static bool reply_text_of_type(const char *type, char *body, lh_http_reply *reply,
+                               lh_openai_error *error) {
     reply->body = body;
     if (!reply->body)
         return lh_openai_refuse_status(error, LH_ERR_NO_MEMORY);
     reply->status = 200;
     reply->body_bytes = strlen(reply->body);
-    lh_http_reply_add(reply, "Content-Type", "application/json");
+    lh_http_reply_add(reply, "Content-Type", "%s", type);
     return true;
+}
+
+static bool reply_text(char *body, lh_http_reply *reply, lh_openai_error *error) {
+    return reply_text_of_type("application/json", body, reply, error);
 }
 
 /* RFC 9110, 15.5.20. */
@@ -107,6 +112,12 @@ static bool reply_fleet_port(const lh_openai_service *service, lh_http_reply *re
                      port);
     lh_http_reply_add(reply, "Longhaul-Fleet-Port", "%d", port);
     return reply_json(error->status, lh_openai_error_json(error), reply, error);
+}
+
+/* By these words its clients know that they have found it. */
+static bool reply_greeting(lh_http_reply *reply, lh_openai_error *error) {
+    return reply_text_of_type("text/plain; charset=utf-8", strdup("Ollama is running"), reply,
+                              error);
 }
 
 static bool reply_ollama(const lh_openai_service *service, lh_openai_action action,
@@ -140,6 +151,8 @@ bool lh_openai_lookup(const lh_openai_service *service, const lh_openai_route *r
         return reply_text(lh_engine_fleet_map_json(service->engine), reply, error);
     case LH_OPENAI_GET_TOKENIZER:
         return reply_json(200, lh_openai_tokenizer_json(service->model), reply, error);
+    case LH_OPENAI_OLLAMA_GREET:
+        return reply_greeting(reply, error);
     case LH_OPENAI_OLLAMA_GET_VERSION:
     case LH_OPENAI_OLLAMA_LIST_MODELS:
     case LH_OPENAI_OLLAMA_LIST_RUNNING:
