@@ -149,8 +149,16 @@ static json_t *path_json(const lh_openai_service *service, const lh_openai_route
 
 /* What only tells that it is not there is no part of the API, nor is what one port has alone. */
 static bool is_described(const lh_openai_route *route) {
-    return route->action != LH_OPENAI_TELL_METHODS && route->action != LH_OPENAI_TELL_FLEET_PORT &&
-           route->action != LH_OPENAI_OLLAMA_GREET;
+    switch (route->action) {
+    case LH_OPENAI_TELL_METHODS:
+    case LH_OPENAI_TELL_FLEET_PORT:
+    case LH_OPENAI_OLLAMA_GREET:
+    case LH_OPENAI_OLLAMA_FETCH:
+    case LH_OPENAI_OLLAMA_CHANGE:
+        return false;
+    default:
+        return true;
+    }
 }
 
 static json_t *paths_json(const lh_openai_service *service) {
