@@ -7,6 +7,7 @@
 #include "gateway/ollama/ollama_json.h"
 #include "gateway/ollama/ollama_request.h"
 #include "gateway/openai/answer_parts.h"
+#include "gateway/openai/logprobs.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@ typedef struct writer {
     bool is_chat;
     lh_answer_parts parts;
     const char *done_reason;
+    json_t *logprobs; /* of tokens that no object has told yet; NULL: none */
 } writer;
 
 /* ---- Objects ---- */
@@ -36,7 +38,31 @@ static json_t *object_of(const writer *w, json_t *content, json_t *thinking, jso
     return lh_json_set(object, "message", message);
 }
 
-static lh_status put_object(const writer *w, json_t *object) {
+/* What is known of the tokens goes with the next object. */
+static json_t *with_logprobs(writer *w, json_t *object) {
+    json_t *logprobs = w->logprobs;
+    w->logprobs = NULL;
+    return logprobs ? lh_json_set(object, "logprobs", logprobs) : object;
+}
+
+static lh_status note_logprobs(writer *w, const lh_generation_piece *piece) {
+    if (!w->frame->logprobs || piece->token_count == 0)
+        return LH_OK;
+    json_t *told = lh_openai_logprobs(LH_OPENAI_CHAT, w->frame->model->tokenizer, piece->tokens,
+                                      piece->token_count, w->frame->top_logprobs);
+    json_t *list = json_incref(json_object_get(told, "content"));
+    json_decref(told);
+    if (!w->logprobs) {
+        w->logprobs = list;
+        return list ? LH_OK : LH_ERR_NO_MEMORY;
+    }
+    bool is_extended = list && json_array_extend(w->logprobs, list) == 0;
+    json_decref(list);
+    return is_extended ? LH_OK : LH_ERR_NO_MEMORY;
+}
+
+static lh_status put_object(writer *w, json_t *object) {
+    object = with_logprobs(w, object);
     return lh_server_events_put_line(w->events, lh_json_set(object, "done", json_false()));
 }
 
@@ -66,7 +92,7 @@ static size_t calls_before(const writer *w, size_t index) {
 
 static lh_status on_grow(void *context, size_t index, const char *bytes, size_t length,
                          const lh_generation_piece *piece) {
-    const writer *w = context;
+    writer *w = context;
     lh_answer_part_kind kind = w->parts.parts[index].kind;
     (void)piece;
     if (!w->events || kind == LH_ANSWER_CALL)
@@ -78,7 +104,7 @@ static lh_status on_grow(void *context, size_t index, const char *bytes, size_t 
 
 /* A call comes whole; one that was cut is shown as the text that there is. */
 static lh_status on_end(void *context, size_t index) {
-    const writer *w = context;
+    writer *w = context;
     const lh_answer_part *part = &w->parts.parts[index];
     if (!w->events || part->kind != LH_ANSWER_CALL)
         return LH_OK;
@@ -95,8 +121,10 @@ static lh_status on_end(void *context, size_t index) {
 
 static void destroy(void *context) {
     writer *w = context;
-    if (w)
-        lh_answer_parts_reset(&w->parts);
+    if (!w)
+        return;
+    lh_answer_parts_reset(&w->parts);
+    json_decref(w->logprobs);
     free(w);
 }
 
@@ -128,7 +156,9 @@ static void *open_generate(const lh_openai_frame *frame, lh_openai_reading *read
 static lh_status put(void *context, const lh_generation_piece *piece, const lh_token_usage *usage) {
     writer *w = context;
     (void)usage;
-    lh_status status = lh_answer_parts_take(&w->parts, piece);
+    lh_status status = note_logprobs(w, piece);
+    if (!status)
+        status = lh_answer_parts_take(&w->parts, piece);
     if (status || !piece->finished)
         return status;
     w->done_reason = piece->reason == LH_FINISH_LENGTH ? "length" : "stop";
@@ -136,10 +166,10 @@ static lh_status put(void *context, const lh_generation_piece *piece, const lh_t
 }
 
 static lh_status end(void *context, const lh_token_usage *usage) {
-    const writer *w = context;
-    lh_status status = lh_server_events_put_line(
-        w->events,
-        lh_ollama_end(object_of(w, json_string(""), NULL, NULL), w->done_reason, w->frame, usage));
+    writer *w = context;
+    json_t *last = with_logprobs(w, object_of(w, json_string(""), NULL, NULL));
+    lh_status status =
+        lh_server_events_put_line(w->events, lh_ollama_end(last, w->done_reason, w->frame, usage));
     w->events->done = true;
     return status;
 }
@@ -153,7 +183,7 @@ static lh_status fail(void *context, const lh_openai_error *error) {
 
 /* Clients read every line as an object: one without any text says nothing. */
 static lh_status keep_alive(void *context) {
-    const writer *w = context;
+    writer *w = context;
     return put_object(w, object_of(w, json_string(""), NULL, NULL));
 }
 
@@ -163,7 +193,7 @@ static bool append(lh_text_buffer *text, const lh_answer_part *part) {
 }
 
 static json_t *whole(void *context, const lh_token_usage *usage) {
-    const writer *w = context;
+    writer *w = context;
     lh_text_buffer texts[2] = {{0}, {0}}; /* what is said; what is thought */
     json_t *calls = NULL;
     bool has_memory = true;
@@ -185,7 +215,8 @@ static json_t *whole(void *context, const lh_token_usage *usage) {
                            calls);
     lh_text_buffer_reset(&texts[0]);
     lh_text_buffer_reset(&texts[1]);
-    return has_memory ? lh_ollama_end(answer, w->done_reason, w->frame, usage) : NULL;
+    return has_memory ? lh_ollama_end(with_logprobs(w, answer), w->done_reason, w->frame, usage)
+                      : NULL;
 }
 
 #define DIALECT(endpoint_, prefix, parse_, open_)                                                  \

@@ -258,12 +258,13 @@ static void parse_stream(const lh_body_reader *body, lh_openai_endpoint endpoint
     parameters->continuous_usage = lh_body_bool(&options, "continuous_usage_stats");
 }
 
-/* In both dialects of completions. */
+/* In both dialects of completions; Ollama's are asked for as chat's. */
 static void parse_logprobs(const lh_body_reader *body, lh_openai_endpoint endpoint,
                            lh_sampling *sampling) {
-    if (!is_completion(endpoint))
+    bool is_ollama = endpoint & (LH_OPENAI_OLLAMA_CHAT | LH_OPENAI_OLLAMA_GENERATE);
+    if (!is_completion(endpoint) && !is_ollama)
         return;
-    bool is_chat = endpoint == LH_OPENAI_CHAT;
+    bool is_chat = endpoint == LH_OPENAI_CHAT || is_ollama;
     const char *key = is_chat ? "top_logprobs" : "logprobs";
     sampling->want_logprob =
         is_chat ? lh_body_bool(body, "logprobs") : lh_body_field(body, "logprobs") != NULL;
@@ -399,6 +400,7 @@ void lh_openai_parameters_parse_ollama(const lh_body_reader *body, lh_openai_end
     parse_biases(&options, limits, &parameters->sequence.sampling);
     parse_lengths(&options, LH_OPENAI_OLLAMA_OPTIONS, parameters);
     parameters->stream = lh_body_bool_or(body, "stream", true);
+    parse_logprobs(body, endpoint, &parameters->sequence.sampling);
     parse_longhaul(body, limits, parameters);
     parse_urgency(body, parameters);
     parameters->sequence.cache_salt = parse_cache_salt(body);

@@ -87,6 +87,14 @@ class Answers(Scripted):
         berne, rome = call("weather", {"city": "Berne"}), call("weather", {"city": "Rome"})
         self.check("Wait." + berne + rome, "Wait.", calls=[("weather", {"city": "Berne"}), ("weather", {"city": "Rome"})], tools=[TOOL])
 
+    def test_log_probabilities(self):
+        for said in ("Hi.", "<think>Hm</think>Hi."):
+            whole = self.chat(said, stream=False, logprobs=True, top_logprobs=2).json()
+            streamed = [entry for part in lines(self.chat(said, logprobs=True, top_logprobs=2)) for entry in part.get("logprobs", [])]
+            self.assertEqual(streamed, whole["logprobs"])
+            self.assertEqual(("".join(entry["token"] for entry in streamed), {entry["logprob"] for entry in streamed}), (said, {-0.25}))
+        self.assertNotIn("logprobs", self.chat("Hi.", stream=False).json())
+
     def test_generate(self):
         body = {"model": MODEL + ":latest", "prompt": script("<think>Hm</think>Hi."), "system": "s", "options": {"num_predict": 40}}
         whole = self.ask("POST", "/api/generate", {**body, "stream": False}).json()

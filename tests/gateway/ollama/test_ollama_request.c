@@ -96,8 +96,10 @@ static const struct {
     {CHAT, WITH("'tools':[" TOOL "]"), NULL},
     {CHAT, WITH("'tools':null"), NULL},
     {CHAT, WITH("'tools':[{'type':'web','function':{}}]"), "tools[0]"},
-    {CHAT, WITH("'logprobs':true"), "logprobs"},
-    {CHAT, WITH("'logprobs':false"), NULL},
+    {CHAT, WITH("'logprobs':true,'top_logprobs':3"), NULL},
+    {CHAT, WITH("'logprobs':5"), "logprobs"},
+    {CHAT, WITH("'top_logprobs':3"), "top_logprobs"},
+    {CHAT, WITH("'top_logprobs':0"), NULL},
     {CHAT, WITH("'nobody':5"), NULL}, /* knows it */
     {CHAT, WITH("'options':5"), "options"},
     {CHAT, OPTIONS("'temperature':'x'"), "options.temperature"},
