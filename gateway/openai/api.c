@@ -39,7 +39,8 @@ static lh_status open_readers(lh_openai_service *service, lh_error *error) {
 
 static lh_status describe(lh_openai_service *service, lh_error *error) {
     lh_text_buffer text = {0};
-    if (lh_json_render(lh_openai_openapi_json(service), &text)) {
+    if (lh_json_render(lh_openai_openapi_json(service), &text) ||
+        lh_text_buffer_append(&text, "", 1, NULL)) { /* its end, by which it is copied */
         lh_text_buffer_reset(&text);
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the API's description");
     }
