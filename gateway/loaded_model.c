@@ -132,6 +132,34 @@ static lh_status open_parts(lh_loaded_model *m, lh_error *error) {
     return status;
 }
 
+static uint64_t numbers_of(const lh_gguf_tensor *tensor) {
+    uint64_t numbers = 1;
+    for (uint32_t i = 0; i < tensor->dimensions; i++)
+        numbers *= tensor->shape[i];
+    return numbers;
+}
+
+/* Beyond all that GGML has. */
+#define TYPES_MAX 64
+
+/* Of all types, the one that most bytes have. */
+static void describe_file(const lh_model_file *file, lh_served_model *served) {
+    const lh_gguf *gguf = lh_model_file_gguf(file);
+    uint64_t bytes[TYPES_MAX] = {0};
+    uint32_t most = 0;
+    for (size_t i = 0; i < lh_gguf_tensor_count(gguf); i++) {
+        const lh_gguf_tensor *tensor = lh_gguf_tensor_at(gguf, i);
+        uint32_t type = tensor->type < TYPES_MAX ? tensor->type : 0;
+        served->parameters += numbers_of(tensor);
+        bytes[type] += tensor->bytes;
+        most = bytes[type] > bytes[most] ? type : most;
+    }
+    lh_gguf_get_text(gguf, "general.architecture", &served->architecture, NULL);
+    served->quantization = lh_dtype_ggml_name(most);
+    served->file_bytes = lh_model_file_size(file);
+    served->digest = lh_model_file_header_sha256(file);
+}
+
 lh_status lh_loaded_model_open(lh_loaded_model *m, const lh_gateway_settings *settings,
                                lh_error *error) {
     *m = (lh_loaded_model){.settings = settings};
@@ -159,6 +187,7 @@ lh_status lh_loaded_model_open(lh_loaded_model *m, const lh_gateway_settings *se
         .tokenizer = m->tokenizer,
         .chat_template = m->chat_template,
         .chat_refusal = m->chat_refusal.message};
+    describe_file(m->file, &m->served);
     status = set_sampling(m, &m->served.sampling, error);
     return status == LH_OK ? make_fingerprint(m, error) : status;
 }

@@ -17,6 +17,7 @@
 #include "gateway/cli/own_fleet.h"
 #include "gateway/engine/engine_options.h"
 #include "gateway/loaded_model.h"
+#include "gateway/ollama/ollama.h"
 #include "gateway/openai/api.h"
 #include "gateway/operator/pages.h"
 #include "gateway/responses/responses.h"
@@ -248,17 +249,19 @@ static void reload_files(gateway *g) {
 }
 
 /* Each connection is a descriptor, and the usual limit of 1024 is a default for programs that use
- * select(). Returns how many connections there is room for, at most as many as were asked for. */
-static uint32_t fit_connections(rlim_t asked) {
+ * select(). Returns how many connections there is room for at each of so many addresses, at most as
+ * many as were asked for. */
+static uint32_t fit_connections(rlim_t asked, rlim_t addresses) {
     struct rlimit limit;
-    rlim_t wanted = asked + DESCRIPTORS_BESIDES;
+    rlim_t wanted = asked * addresses + DESCRIPTORS_BESIDES;
     if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= wanted)
         return (uint32_t)asked;
     rlim_t before = limit.rlim_cur;
     limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;
     rlim_t most = setrlimit(RLIMIT_NOFILE, &limit) ? before : limit.rlim_cur;
     rlim_t besides = most / 2 < DESCRIPTORS_BESIDES ? most / 2 : DESCRIPTORS_BESIDES;
-    rlim_t fits = most - besides < LH_CONNECTIONS_MIN ? LH_CONNECTIONS_MIN : most - besides;
+    rlim_t fits = (most - besides) / addresses;
+    fits = fits < LH_CONNECTIONS_MIN ? LH_CONNECTIONS_MIN : fits;
     if (fits >= asked)
         return (uint32_t)asked;
     lh_log(LH_LOG_WARN, "gateway",
@@ -272,7 +275,9 @@ static lh_status start_api(gateway *g, lh_error *error) {
     config.http.listen = g->settings.listen;
     config.http.tls = g->api_tls;
     config.http.allowed_hosts = g->settings.allowed_hosts;
-    config.http.connections = fit_connections((rlim_t)g->settings.max_connections);
+    config.ollama_listen = g->settings.ollama_listen;
+    config.http.connections =
+        fit_connections((rlim_t)g->settings.max_connections, g->settings.ollama_listen[0] ? 2 : 1);
     config.http.connections_per_address = (uint32_t)g->settings.max_connections_per_address;
     config.limits.sequences_max =
         (uint32_t)(g->settings.replicas * g->settings.max_sequences + g->settings.max_queue);
@@ -284,6 +289,7 @@ static lh_status start_api(gateway *g, lh_error *error) {
     config.traces = g->traces;
     config.responses = &lh_responses;
     config.messages = &lh_anthropic;
+    config.ollama = &lh_ollama;
     config.authenticator = g->authenticator;
     return lh_openai_api_open(&config, g->engine, &g->model.served, &g->api, error);
 }
@@ -457,11 +463,12 @@ static int serve(gateway *g) {
         return 1;
     }
     lh_log(LH_LOG_INFO, "gateway",
-           "listening model=%s fingerprint=%s context=%u api_port=%u fleet_port=%d "
+           "listening model=%s fingerprint=%s context=%u api_port=%u ollama_port=%u fleet_port=%d "
            "metrics_port=%u tls=%d",
            g->model.served.id, g->model.served.fingerprint, g->model.served.context,
-           lh_openai_api_port(g->api), lh_engine_fleet_port(g->engine),
-           lh_operator_pages_port(g->pages), lh_program_options_have_tls(&g->settings.program));
+           lh_openai_api_port(g->api), lh_openai_api_ollama_port(g->api),
+           lh_engine_fleet_port(g->engine), lh_operator_pages_port(g->pages),
+           lh_program_options_have_tls(&g->settings.program));
     lh_service_manager_ready(&g->manager);
     await_end(g, &ends);
     drain(g, &ends);

@@ -41,6 +41,9 @@ static const lh_option options[] = {
     {"listen", LH_OPTION_TEXT, AT(listen), "127.0.0.1:8080", "HOST:PORT", 0, 0, NULL,
      "address of the public API; where others reach it, it needs --api-key-file or "
      "--insecure-no-keys"},
+    {"ollama-listen", LH_OPTION_TEXT, AT(ollama_listen), "", "HOST:PORT", 0, 0, NULL,
+     "a second address of the public API, for clients of Ollama, which look for it at "
+     "127.0.0.1:11434; keys and certificates are those of --listen; default: none"},
     {"allowed-hosts", LH_OPTION_TEXT, AT(allowed_hosts), "", "A,B,...", 0, 0, NULL,
      "host names, beside localhost, that requests to the API may be for, such as that of a proxy "
      "before it; *: any; default: localhost alone where --listen is on loopback, otherwise any"},
@@ -49,7 +52,8 @@ static const lh_option options[] = {
      "none"},
     {"max-connections", LH_OPTION_NUMBER, AT(max_connections), "4096", "N", LH_CONNECTIONS_MIN,
      65536, NULL,
-     "connections of clients at a time; where they run short, some that wait for their client "
+     "connections of clients at a time, at each address of the API; where they run short, some "
+     "that wait for their client "
      "are closed; fewer where the limit of descriptors has no room for them"},
     {"max-connections-per-address", LH_OPTION_NUMBER, AT(max_connections_per_address), "0", "N", 0,
      65536, NULL, "of one address; 0: any number, as behind a proxy"},
@@ -257,8 +261,23 @@ const lh_option_table lh_gateway_option_table = {
 };
 
 /* As for the fleet port: what is open to others is so because somebody has said so. */
-static lh_status check_api_port(const lh_gateway_settings *settings, lh_error *error) {
+static lh_status check_api_address(const lh_gateway_settings *settings, const char *flag,
+                                   const char *listen, lh_error *error) {
     lh_address address;
+    lh_error cause;
+    bool is_address = lh_address_parse(listen, &address, &cause) == LH_OK;
+    if (!is_address && listen[0] != ':') /* ":8080" is all addresses */
+        return lh_fail(error, LH_ERR_INVALID, "%s: %.290s", flag, cause.message);
+    if ((is_address && lh_address_is_loopback(&address)) || settings->api_key_file[0] ||
+        settings->insecure_no_keys)
+        return LH_OK;
+    return lh_fail(error, LH_ERR_INVALID,
+                   "%s %.200s is reachable by others: give --api-key-file, or "
+                   "--insecure-no-keys if all who reach it may use it",
+                   flag, listen);
+}
+
+static lh_status check_api_port(const lh_gateway_settings *settings, lh_error *error) {
     lh_allowed_hosts hosts;
     lh_error cause;
     if (lh_allowed_hosts_parse(settings->allowed_hosts, true, &hosts, &cause) != LH_OK)
@@ -267,16 +286,10 @@ static lh_status check_api_port(const lh_gateway_settings *settings, lh_error *e
         return lh_fail(error, LH_ERR_INVALID, "--cors-origin: %.290s", cause.message);
     if (!settings->api_tls_cert[0] != !settings->api_tls_key[0])
         return lh_fail(error, LH_ERR_INVALID, "--api-tls-cert and --api-tls-key go together");
-    bool is_address = lh_address_parse(settings->listen, &address, &cause) == LH_OK;
-    if (!is_address && settings->listen[0] != ':') /* ":8080" is all addresses */
-        return lh_fail(error, LH_ERR_INVALID, "--listen: %.290s", cause.message);
-    if ((is_address && lh_address_is_loopback(&address)) || settings->api_key_file[0] ||
-        settings->insecure_no_keys)
-        return LH_OK;
-    return lh_fail(error, LH_ERR_INVALID,
-                   "--listen %.200s is reachable by others: give --api-key-file, or "
-                   "--insecure-no-keys if all who reach it may use it",
-                   settings->listen);
+    lh_status status = check_api_address(settings, "--listen", settings->listen, error);
+    if (status != LH_OK || !settings->ollama_listen[0])
+        return status;
+    return check_api_address(settings, "--ollama-listen", settings->ollama_listen, error);
 }
 
 static lh_status check_fleet_port(const lh_gateway_settings *settings, lh_error *error) {
@@ -434,6 +447,8 @@ void lh_gateway_settings_allow(const lh_gateway_settings *settings, lh_sandbox_r
     lh_gguf_visit_parts(settings->model, allow_part, rules);
     lh_sandbox_rules_allow_read(rules, settings->chat_template);
     lh_program_rules_allow_listener(settings->listen, rules);
+    if (settings->ollama_listen[0])
+        lh_program_rules_allow_listener(settings->ollama_listen, rules);
     lh_program_rules_allow_listener(settings->fleet_listen, rules);
     lh_program_rules_allow_listener(
         lh_operator_port_address(settings->metrics_listen, LH_GATEWAY_METRICS_LISTEN), rules);

@@ -21,6 +21,7 @@ typedef struct lh_gateway_settings {
     lh_config_options config;
     const char *model, *models_dir, *model_name, *model_alias;
     const char *listen, *allowed_hosts, *cors_origin, *api_key_file, *fleet_listen;
+    const char *ollama_listen;  /* "": the API has one address */
     const char *metrics_listen; /* operator_port.h */
     const char *api_tls_cert, *api_tls_key;
     bool insecure_no_keys;

@@ -121,6 +121,7 @@ static void set_frame(lh_openai_answer *answer, const lh_openai_request *request
     answer->frame = (lh_openai_frame){.endpoint = request->endpoint,
                                       .id = answer->id,
                                       .created = (int64_t)time(NULL),
+                                      .received_us = answer->received_us,
                                       .model = answer->service->model,
                                       .service_tier = parameters->service_tier_given,
                                       .logprobs = sampling->want_logprob,
@@ -387,10 +388,12 @@ bool lh_openai_answer_is_over(const lh_openai_answer *answer) {
 
 /* ---- Before the reply. ---- */
 
-static void open_stream(lh_http_reply *reply) {
+static void open_stream(const lh_openai_dialect *dialect, lh_http_reply *reply) {
+    const char *type = dialect->stream_type;
     reply->status = 200;
     reply->streamed = true;
-    lh_http_reply_add(reply, "Content-Type", "text/event-stream; charset=utf-8");
+    lh_http_reply_add(reply, "Content-Type", "%s",
+                      type ? type : "text/event-stream; charset=utf-8");
     lh_http_reply_add(reply, "Cache-Control", "no-cache");
     lh_http_reply_add(reply, "X-Accel-Buffering", "no");
 }
@@ -410,7 +413,7 @@ static lh_http_progress proceed_stream(lh_openai_answer *answer, lh_http_reply *
     if (status && status != LH_AGAIN)
         explain(answer, &cause, error);
     else if (progress == LH_HTTP_READY)
-        open_stream(reply);
+        open_stream(answer->dialect, reply);
     return progress;
 }
 

@@ -13,7 +13,8 @@
 
 struct lh_openai_api {
     lh_openai_service service;
-    lh_http_server *server;
+    lh_openai_door doors[2]; /* the second one is like Ollama's */
+    lh_http_server *servers[2];
     lh_request_metrics metrics;
     lh_constraint_vocabulary *vocabulary;
 };
@@ -38,12 +39,22 @@ static lh_status open_readers(lh_openai_service *service, lh_error *error) {
 
 static lh_status describe(lh_openai_service *service, lh_error *error) {
     lh_text_buffer text = {0};
-    if (lh_json_render(lh_openai_openapi_json(service), &text)) {
+    if (lh_json_render(lh_openai_openapi_json(service), &text) ||
+        lh_text_buffer_append(&text, "", 1, NULL)) { /* its end, by which it is copied */
         lh_text_buffer_reset(&text);
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for the API's description");
     }
     service->openapi = text.bytes;
     return LH_OK;
+}
+
+static lh_status open_door(lh_openai_api *api, bool is_ollama, const char *listen,
+                           lh_error *error) {
+    lh_http_config http = api->service.config.http;
+    http.listen = listen;
+    api->doors[is_ollama] = (lh_openai_door){&api->service, is_ollama};
+    const lh_http_handler handler = lh_openai_call_handler(&api->doors[is_ollama]);
+    return lh_http_server_create(&http, &handler, &api->servers[is_ollama], error);
 }
 
 lh_status lh_openai_api_open(const lh_openai_api_config *config, lh_engine *engine,
@@ -65,7 +76,6 @@ lh_status lh_openai_api_open(const lh_openai_api_config *config, lh_engine *engi
     service->metrics = &api->metrics;
     service->model = model;
     service->longest_token_bytes = lh_openai_prompt_longest_token(model);
-    const lh_http_handler handler = lh_openai_call_handler(service);
     lh_status status = lh_constraint_vocabulary_create(model->tokenizer, &api->vocabulary, error);
     if (!status)
         status = lh_constraint_cache_create(api->vocabulary, &service->constraints, error);
@@ -74,7 +84,9 @@ lh_status lh_openai_api_open(const lh_openai_api_config *config, lh_engine *engi
     if (!status)
         status = describe(service, error);
     if (!status)
-        status = lh_http_server_create(&config->http, &handler, &api->server, error);
+        status = open_door(api, false, config->http.listen, error);
+    if (!status && config->ollama_listen && config->ollama_listen[0])
+        status = open_door(api, true, config->ollama_listen, error);
     if (status) {
         lh_openai_api_close(api);
         return status;
@@ -84,25 +96,35 @@ lh_status lh_openai_api_open(const lh_openai_api_config *config, lh_engine *engi
 }
 
 uint16_t lh_openai_api_port(const lh_openai_api *api) {
-    return lh_http_server_port(api->server);
+    return lh_http_server_port(api->servers[false]);
+}
+
+uint16_t lh_openai_api_ollama_port(const lh_openai_api *api) {
+    return api->servers[true] ? lh_http_server_port(api->servers[true]) : 0;
 }
 
 void lh_openai_api_render_metrics(const lh_openai_api *api, lh_exposition *exposition) {
     lh_request_metrics_render(&api->metrics, exposition);
 }
 
+static uint32_t active(const lh_openai_api *api) {
+    return lh_http_server_active(api->servers[false]) +
+           (api->servers[true] ? lh_http_server_active(api->servers[true]) : 0);
+}
+
 void lh_openai_api_drain(lh_openai_api *api, uint32_t timeout_ms) {
     const struct timespec pause = {.tv_nsec = 10000000};
     int64_t deadline_us = lh_clock_us() + (int64_t)timeout_ms * 1000;
     atomic_store(&api->service.draining, true);
-    while (lh_http_server_active(api->server) > 0 && lh_clock_us() < deadline_us)
+    while (active(api) > 0 && lh_clock_us() < deadline_us)
         nanosleep(&pause, NULL);
 }
 
 void lh_openai_api_close(lh_openai_api *api) {
     if (!api)
         return;
-    lh_http_server_destroy(api->server);
+    lh_http_server_destroy(api->servers[true]);
+    lh_http_server_destroy(api->servers[false]);
     lh_reader_pool_destroy(api->service.readers);
     lh_constraint_cache_destroy(api->service.constraints);
     free(api->service.openapi);

@@ -8,8 +8,8 @@
  * Routes: /v1/models, /v1/models/{id}, /v1/chat/completions, /v1/completions, /v1/responses,
  * /v1/responses/input_tokens, /v1/messages, /v1/messages/count_tokens, /v1/embeddings, /tokenize,
  * /detokenize, /tokenizer_info (each with and without /v1), /apply-template, /health, /livez,
- * /readyz, /version, /openapi.json, /fleet, /trace/{id}. Thread: open, drain and close by one
- * thread. */
+ * /readyz, /version, /openapi.json, /fleet, /trace/{id}, and Ollama's under /api. Thread:
+ * open, drain and close by one thread. */
 #pragma once
 
 #include "common/metrics/exposition.h"
@@ -22,6 +22,7 @@
 
 typedef struct lh_openai_api lh_openai_api;
 typedef struct lh_openai_dialect lh_openai_dialect; /* dialect.h */
+typedef struct lh_openai_ollama lh_openai_ollama;   /* dialect.h */
 
 typedef struct lh_openai_api_config {
     lh_http_config http;
@@ -38,17 +39,23 @@ typedef struct lh_openai_api_config {
     lh_trace_store *traces; /* outlives the API; NULL: nothing is traced */
     /* Of /v1/responses and /v1/messages; static. */
     const lh_openai_dialect *responses, *messages;
+    const lh_openai_ollama *ollama; /* of the routes under /api; static */
+    /* a second address, on which it is all served as on the first, in Ollama's manner; NULL, "":
+     * none */
+    const char *ollama_listen;
 } lh_openai_api_config;
 
 /* The HTTP server's defaults, 16 choices, 128 prompts, as many sequences as that makes, not strict,
  * 600 s, 15 s, 2 readers of each kind, 64 MiB in 1,024 bodies, no digests, no traces;
- * `authenticator`, `responses` and `messages` stay NULL. */
+ * `authenticator`, `responses`, `messages` and `ollama` stay NULL. */
 lh_openai_api_config lh_openai_api_config_default(void);
 
 /* The engine and the model outlive the API. Statuses as lh_http_server_create. */
 lh_status lh_openai_api_open(const lh_openai_api_config *config, lh_engine *engine,
                              const lh_served_model *model, lh_openai_api **api, lh_error *error);
 uint16_t lh_openai_api_port(const lh_openai_api *api);
+/* 0: it has no second address. */
+uint16_t lh_openai_api_ollama_port(const lh_openai_api *api);
 /* The metrics of its requests. Any thread, waits for nobody. */
 void lh_openai_api_render_metrics(const lh_openai_api *api, lh_exposition *exposition);
 /* Refuses new requests with 503 and waits until those in progress have ended, at most so long. */

@@ -28,6 +28,7 @@ typedef struct call {
     lh_http_exchange *exchange;
     char id[REQUEST_ID_MAX + 1];
     int64_t begun_us;
+    bool is_at_ollama; /* on the port that is like Ollama's */
     bool routed;
     lh_openai_route route;
     bool is_read;                /* by the reader pool, */
@@ -51,6 +52,8 @@ typedef struct call {
 
 /* NULL: no route is known, so the words are ours. */
 static const lh_openai_dialect *dialect_of(const call *c) {
+    if (c->route.is_ollama && !c->is_read)
+        return c->service->config.ollama->chat;
     if (!c->routed)
         return NULL;
     return lh_openai_dialect_of(
@@ -206,8 +209,10 @@ static lh_http_progress begin(call *c, lh_openai_reading *reading, lh_openai_err
     c->replaced_characters = reading->replaced_characters;
     lh_request_metrics_note_unknown_fields(c->service->metrics, c->unknown_fields);
     tell_left_out(c, &reading->request.left_out);
-    if (!error->status && !makes_answer(c))
+    if (!error->status && reading->reply.length > 0) {
+        lh_ticket_leave(&c->ticket, lh_clock_us());
         return show(c, &reading->reply, reply);
+    }
     bool begun = !error->status && lh_openai_answer_begin(c->answer, reading, error);
     return begun ? proceed(c, reply) : refuse(c, error, reply);
 }
@@ -321,10 +326,18 @@ static bool names_messages(const call *c, const lh_http_request *request) {
     return header && lh_http_request_header(request, header);
 }
 
+/* Ollama's own examples send JSON as what it is not, as curl does unless it is told. What a web
+ * page sends so, its browser sends to every server unasked; but the browser says from where. */
+static bool is_json(const call *c, const lh_http_request *request) {
+    return lh_http_request_is_type(request, "application/json") ||
+           (c->route.is_ollama && !lh_http_request_may_be_a_page_s(request));
+}
+
 /* Everything that the headers alone decide. Fills c->refusal. */
 static void check_headers(call *c, const lh_http_request *request) {
     lh_openai_error error;
-    c->routed = lh_openai_route_find(request->method, request->path, &c->route, &error);
+    c->routed =
+        lh_openai_route_find(request->method, request->path, c->is_at_ollama, &c->route, &error);
     c->is_read = c->routed && lh_openai_reading_goal_of(c->route.action, &c->goal);
     c->is_of_messages = tells_models(c) && names_messages(c, request);
     c->is_gzip = reads_body(c) && is_coded_as(request, "gzip");
@@ -339,8 +352,7 @@ static void check_headers(call *c, const lh_http_request *request) {
     else if (c->route.is_admin && !c->is_preflight && !c->ticket.is_admin)
         lh_openai_refuse(&c->refusal, 403, NULL, "insufficient_scope",
                          "This API key may not ask for that: its line lacks the word admin.");
-    else if (reads_body(c) && !c->is_called_form &&
-             !lh_http_request_is_type(request, "application/json"))
+    else if (reads_body(c) && !c->is_called_form && !is_json(c, request))
         refuse_type(&c->refusal);
     else if (reads_body(c) && !c->is_gzip && !is_coded_as(request, "identity"))
         lh_openai_refuse(&c->refusal, 415, NULL, "unsupported_media_type",
@@ -359,6 +371,7 @@ static void log_misled_worker(const call *c, const lh_http_request *request) {
 
 static bool on_headers(void *context, lh_http_exchange *exchange, const lh_http_request *request,
                        lh_http_reply *reply, void **state) {
+    const lh_openai_door *door = context;
     call *c = calloc(1, sizeof *c);
     if (!c) {
         lh_openai_error error;
@@ -367,7 +380,8 @@ static bool on_headers(void *context, lh_http_exchange *exchange, const lh_http_
         return false;
     }
     *state = c;
-    c->service = context;
+    c->service = door->service;
+    c->is_at_ollama = door->is_ollama;
     c->exchange = exchange;
     c->begun_us = lh_clock_us();
     const char *id = lh_http_request_header(request, "x-request-id");
@@ -538,7 +552,7 @@ static void on_done(void *state, const lh_http_request *request, const lh_http_o
     free(c);
 }
 
-lh_http_handler lh_openai_call_handler(lh_openai_service *service) {
-    return (lh_http_handler){service, on_headers, on_request, on_wake,
+lh_http_handler lh_openai_call_handler(lh_openai_door *door) {
+    return (lh_http_handler){door,    on_headers, on_request, on_wake,
                              on_read, on_gone,    on_refusal, on_done};
 }

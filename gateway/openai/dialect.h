@@ -20,6 +20,7 @@ struct lh_openai_dialect {
 
     /* By which a request without a body says that it is in these words; NULL: by nothing. */
     const char *version_header;
+    const char *stream_type; /* of streams that are no server-sent events; NULL: they are */
 
     /* As lh_openai_request_parse, which reads chat and completions. */
     bool (*parse)(json_t *body, lh_openai_endpoint endpoint, const lh_openai_limits *limits,
@@ -48,6 +49,16 @@ struct lh_openai_dialect {
      * memory. None where they are OpenAI's. */
     json_t *(*model_json)(const lh_served_model *model, const char *name, size_t length);
     json_t *(*models_json)(json_t *entries);
+};
+
+/* Ollama's has several dialects, and routes that tell of the model without asking it anything. */
+struct lh_openai_ollama {
+    const lh_openai_dialect *chat, *generate, *embed, *embeddings;
+    /* The answer of a route that tells. body: of /api/show, else NULL, not taken; is_ready: the
+     * model can be asked. NULL: *error says why not. */
+    json_t *(*tell)(lh_openai_action action, const lh_served_model *model,
+                    const lh_openai_limits *limits, bool is_ready, const json_t *body,
+                    lh_openai_error *error);
 };
 
 /* That of an endpoint. */

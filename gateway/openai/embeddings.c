@@ -47,22 +47,27 @@ static void check_dimensions(const lh_body_reader *body, const lh_openai_limits 
                        "can only be %u, which the embeddings of this model have.", limits->width);
 }
 
-static bool parse(json_t *body, lh_openai_endpoint endpoint, const lh_openai_limits *limits,
-                  lh_openai_request *request, lh_openai_error *error) {
-    const lh_body_reader reader = {body, "", error, limits->sketch, &request->left_out};
+bool lh_openai_embeddings_read(const lh_body_reader *body, const char *key,
+                               const lh_openai_limits *limits, lh_openai_request *request) {
     lh_openai_limits of_inputs = *limits;
     of_inputs.prompts_max =
         limits->width < VALUES_MAX / INPUTS_MAX ? INPUTS_MAX : VALUES_MAX / limits->width;
-    *request = (lh_openai_request){.endpoint = endpoint, .body = body};
-    *error = (lh_openai_error){0};
-    lh_openai_parameters_parse_pooled(&reader, limits, &request->parameters);
+    lh_openai_parameters_parse_pooled(body, request->endpoint, limits, &request->parameters);
     request->parameters.sequence.pooling = pooling_of(limits);
     request->appends_eos = limits->pooling.appends_eos && request->parameters.adds_special;
+    check_dimensions(body, limits);
+    lh_openai_prompts_parse(body, key, &of_inputs, request);
+    return !body->error->status && check_model(body, limits);
+}
+
+static bool parse(json_t *body, lh_openai_endpoint endpoint, const lh_openai_limits *limits,
+                  lh_openai_request *request, lh_openai_error *error) {
+    const lh_body_reader reader = {body, "", error, limits->sketch, &request->left_out};
+    *request = (lh_openai_request){.endpoint = endpoint, .body = body};
+    *error = (lh_openai_error){0};
     const char *format = lh_body_choice(&reader, "encoding_format", "float|base64");
     request->wants_base64 = format && strcmp(format, "base64") == 0;
-    check_dimensions(&reader, limits);
-    lh_openai_prompts_parse(&reader, "input", &of_inputs, request);
-    return !error->status && check_model(&reader, limits);
+    return lh_openai_embeddings_read(&reader, "input", limits, request);
 }
 
 /* ---- Answers ---- */
@@ -135,6 +140,14 @@ static json_t *base64_json(const float *vector, uint32_t width) {
     json_t *json = json_string(text);
     free(text);
     return json;
+}
+
+json_t *lh_openai_embeddings_list(const void *writer_of) {
+    const writer *w = writer_of;
+    json_t *all = json_array();
+    for (uint32_t i = 0; i < w->count; i++)
+        all = lh_json_append(all, floats_json(w->vectors + (size_t)i * w->width, w->width));
+    return all;
 }
 
 static json_t *whole(void *context, const lh_token_usage *usage) {

@@ -1,6 +1,7 @@
 /* The table: OpenAI's own fields, and those that llama.cpp's and vLLM's users send. */
 #include "gateway/openai/fields.h"
 
+#include <stdio.h>
 #include <string.h>
 
 typedef enum treatment {
@@ -20,10 +21,17 @@ typedef enum treatment {
 #define RESPONSES   LH_OPENAI_RESPONSES
 #define MESSAGES    LH_OPENAI_MESSAGES
 #define EMBEDDINGS  LH_OPENAI_EMBEDDINGS
+#define OLLAMA_CHAT LH_OPENAI_OLLAMA_CHAT
+#define GENERATE    LH_OPENAI_OLLAMA_GENERATE
+#define EMBED       LH_OPENAI_OLLAMA_EMBED
+#define EMBED_ELDER LH_OPENAI_OLLAMA_EMBEDDINGS
+#define OPTIONS     LH_OPENAI_OLLAMA_OPTIONS
+#define OLLAMA_TEXT (OLLAMA_CHAT | GENERATE)
+#define OLLAMA      (OLLAMA_TEXT | EMBED | EMBED_ELDER)
 #define CHATS       (CHAT | RESPONSES | MESSAGES)
 #define OPENAI      (BOTH | RESPONSES)
 #define ALL         (BOTH | RESPONSES | MESSAGES)
-#define ANY         (ALL | EMBEDDINGS)
+#define ANY         (ALL | EMBEDDINGS | OLLAMA)
 
 static const struct {
     const char *name;
@@ -31,30 +39,30 @@ static const struct {
     treatment action;
 } table[] = {
     {"model", ANY, HONOURED},
-    {"messages", CHAT | MESSAGES, HONOURED},
-    {"prompt", COMPLETIONS, HONOURED},
-    {"temperature", ALL, HONOURED},
-    {"top_p", ALL, HONOURED},
+    {"messages", CHAT | MESSAGES | OLLAMA_CHAT, HONOURED},
+    {"prompt", COMPLETIONS | GENERATE | EMBED_ELDER, HONOURED},
+    {"temperature", ALL | OPTIONS, HONOURED},
+    {"top_p", ALL | OPTIONS, HONOURED},
     {"n", BOTH, HONOURED},
-    {"stream", ALL, HONOURED},
+    {"stream", ALL | OLLAMA_TEXT, HONOURED},
     {"stream_options", OPENAI, HONOURED},
-    {"stop", OPENAI, HONOURED},
+    {"stop", OPENAI | OPTIONS, HONOURED},
     {"max_tokens", BOTH | MESSAGES, HONOURED},
     {"max_completion_tokens", CHAT, HONOURED},
-    {"presence_penalty", ALL, HONOURED},
-    {"frequency_penalty", ALL, HONOURED},
-    {"logit_bias", ALL, HONOURED},
-    {"logprobs", BOTH, HONOURED},
-    {"top_logprobs", CHAT | RESPONSES, HONOURED},
+    {"presence_penalty", ALL | OPTIONS, HONOURED},
+    {"frequency_penalty", ALL | OPTIONS, HONOURED},
+    {"logit_bias", ALL | OPTIONS, HONOURED},
+    {"logprobs", BOTH | OLLAMA_TEXT, HONOURED},
+    {"top_logprobs", CHAT | RESPONSES | OLLAMA_TEXT, HONOURED},
     {"prompt_logprobs", BOTH, HONOURED},
     {"prompt_logprobs", RESPONSES | MESSAGES, REFUSED},
-    {"seed", ALL, HONOURED},
+    {"seed", ALL | OPTIONS, HONOURED},
     {"best_of", COMPLETIONS, HONOURED},
     {"echo", COMPLETIONS, HONOURED},
-    {"suffix", COMPLETIONS, HONOURED},
+    {"suffix", COMPLETIONS | GENERATE, HONOURED},
     {"parse_special", COMPLETIONS, HONOURED},
     {"response_format", BOTH, HONOURED},
-    {"tools", CHATS, HONOURED},
+    {"tools", CHATS | OLLAMA_CHAT, HONOURED},
     {"tool_choice", CHATS, HONOURED},
     {"parallel_tool_calls", CHAT | RESPONSES, HONOURED},
     {"user", OPENAI | EMBEDDINGS, HONOURED},
@@ -68,10 +76,10 @@ static const struct {
     {"modalities", CHAT, HONOURED},
     {"functions", CHAT, HONOURED},
     {"function_call", CHAT, HONOURED},
-    {"think", CHAT, HONOURED},
+    {"think", CHAT | OLLAMA_TEXT, HONOURED},
     {"enable_thinking", CHAT, HONOURED},
     /* OpenAI's Responses. */
-    {"input", RESPONSES | EMBEDDINGS, HONOURED},
+    {"input", RESPONSES | EMBEDDINGS | EMBED, HONOURED},
     {"instructions", RESPONSES, HONOURED},
     {"max_output_tokens", RESPONSES, HONOURED},
     {"text", RESPONSES, HONOURED},
@@ -85,7 +93,7 @@ static const struct {
     {"background", RESPONSES, REFUSED_TRUE},
     {"context_management", RESPONSES, REFUSED_FILLED},
     /* Anthropic's Messages. */
-    {"system", MESSAGES, HONOURED},
+    {"system", MESSAGES | GENERATE, HONOURED},
     {"stop_sequences", MESSAGES, HONOURED},
     {"thinking", CHAT | MESSAGES, HONOURED},
     {"output_config", MESSAGES, HONOURED},
@@ -97,16 +105,42 @@ static const struct {
     {"inference_geo", MESSAGES, REFUSED},
     /* Embeddings. */
     {"encoding_format", EMBEDDINGS, HONOURED},
-    {"dimensions", EMBEDDINGS, HONOURED},
+    {"dimensions", EMBEDDINGS | EMBED, HONOURED},
     {"embd_normalize", EMBEDDINGS, REFUSED}, /* llama.cpp's: another length than 1 */
+    /* Ollama's. Models stay loaded, and have the context that they have; a conversation that is too
+     * long for it is refused. */
+    {"options", OLLAMA_TEXT, HONOURED},
+    {"options", EMBED | EMBED_ELDER, TAKEN},
+    {"format", OLLAMA_TEXT, HONOURED},
+    {"raw", GENERATE, HONOURED},
+    {"images", GENERATE, REFUSED_FILLED},
+    {"template", GENERATE, REFUSED_FILLED},
+    {"keep_alive", OLLAMA, TAKEN},
+    {"truncate", OLLAMA, TAKEN},
+    {"shift", OLLAMA_TEXT, TAKEN},
+    {"context", GENERATE, TAKEN},
+    {"num_predict", OPTIONS, HONOURED},
+    {"repeat_last_n", OPTIONS, HONOURED},
+    {"num_ctx", OPTIONS, TAKEN},
+    {"num_keep", OPTIONS, TAKEN},
+    {"num_batch", OPTIONS, TAKEN},
+    {"num_gpu", OPTIONS, TAKEN},
+    {"main_gpu", OPTIONS, TAKEN},
+    {"num_thread", OPTIONS, TAKEN},
+    {"numa", OPTIONS, TAKEN},
+    {"low_vram", OPTIONS, TAKEN},
+    {"use_mmap", OPTIONS, TAKEN},
+    {"use_mlock", OPTIONS, TAKEN},
+    {"f16_kv", OPTIONS, TAKEN},
+    {"penalize_newline", OPTIONS, TAKEN},
     /* Peers' samplers. */
-    {"top_k", ALL, HONOURED},
-    {"min_p", ALL, HONOURED},
-    {"repetition_penalty", ALL, HONOURED},
-    {"repeat_penalty", ALL, HONOURED},
-    {"min_tokens", ALL, HONOURED},
-    {"ignore_eos", ALL, HONOURED},
-    {"stop_token_ids", ALL, HONOURED},
+    {"top_k", ALL | OPTIONS, HONOURED},
+    {"min_p", ALL | OPTIONS, HONOURED},
+    {"repetition_penalty", ALL | OPTIONS, HONOURED},
+    {"repeat_penalty", ALL | OPTIONS, HONOURED},
+    {"min_tokens", ALL | OPTIONS, HONOURED},
+    {"ignore_eos", ALL | OPTIONS, HONOURED},
+    {"stop_token_ids", ALL | OPTIONS, HONOURED},
     {"add_special_tokens", ANY, HONOURED},
     {"skip_special_tokens", ALL, HONOURED},
     {"return_token_ids", BOTH, HONOURED},
@@ -123,7 +157,7 @@ static const struct {
     {"json_schema", BOTH, HONOURED},
     /* Our own. */
     {"timeout", ANY, HONOURED},
-    {"longhaul", ALL, HONOURED},
+    {"longhaul", ALL | OLLAMA_TEXT, HONOURED},
     /* Hints. */
     {"prediction", CHAT, TAKEN},
     {"moderation", OPENAI, TAKEN},
@@ -138,7 +172,7 @@ static const struct {
     {"audio", CHAT, REFUSED},
     {"web_search_options", CHAT, REFUSED},
     {"chat_template", CHAT, REFUSED},
-    {"chat_template_kwargs", CHATS, HONOURED},
+    {"chat_template_kwargs", CHATS | OLLAMA_TEXT, HONOURED},
     {"continue_final_message", CHAT, HONOURED},
     {"add_generation_prompt", CHAT, HONOURED},
     {"documents", CHAT, REFUSED_FILLED},
@@ -150,11 +184,11 @@ static const struct {
     {"bad_words", BOTH, REFUSED_FILLED},
     {"allowed_token_ids", BOTH, REFUSED_FILLED},
     {"n_predict", BOTH, HONOURED},
-    {"typical_p", BOTH, REFUSED_BUT_1},
+    {"typical_p", BOTH | OPTIONS, REFUSED_BUT_1},
     {"typ_p", BOTH, REFUSED_BUT_1},
-    {"tfs_z", BOTH, REFUSED_BUT_1},
+    {"tfs_z", BOTH | OPTIONS, REFUSED_BUT_1},
     {"length_penalty", BOTH, REFUSED_BUT_1},
-    {"mirostat", BOTH, REFUSED_ABOVE_0},
+    {"mirostat", BOTH | OPTIONS, REFUSED_ABOVE_0},
     {"mirostat_mode", BOTH, REFUSED_ABOVE_0},
     {"dynatemp_range", BOTH, REFUSED_ABOVE_0},
     {"xtc_probability", BOTH, REFUSED_ABOVE_0},
@@ -166,8 +200,8 @@ static const struct {
     {"samplers", BOTH, REFUSED_FILLED},
     {"lora", BOTH, REFUSED_FILLED},
     /* Nothing without those that are refused. */
-    {"mirostat_tau", BOTH, TAKEN},
-    {"mirostat_eta", BOTH, TAKEN},
+    {"mirostat_tau", BOTH | OPTIONS, TAKEN},
+    {"mirostat_eta", BOTH | OPTIONS, TAKEN},
     {"dynatemp_exponent", BOTH, TAKEN},
     {"xtc_threshold", BOTH, TAKEN},
     {"dry_base", BOTH, TAKEN},
@@ -206,6 +240,8 @@ static void check_field(const lh_body_reader *body, const char *name, const json
                         treatment action) {
     bool is_switch = action == REFUSED_TRUE;
     bool is_number = action == REFUSED_ABOVE_0 || action == REFUSED_BUT_1;
+    char path[LH_BODY_PATH_BYTES];
+    snprintf(path, sizeof path, "%s%s", body->path, name);
     const char *condition = is_switch                   ? ": true"
                             : action == REFUSED_ABOVE_0 ? " above 0"
                             : action == REFUSED_BUT_1   ? " other than 1"
@@ -215,8 +251,8 @@ static void check_field(const lh_body_reader *body, const char *name, const json
     else if (is_number && !json_is_number(value))
         lh_body_refuse(body, name, "invalid_type", "must be a number.");
     else if (is_refused(value, action))
-        lh_openai_refuse(body->error, 400, name, "unsupported_parameter",
-                         "'%s'%s is not supported by this server.", name, condition);
+        lh_openai_refuse(body->error, 400, path, "unsupported_parameter",
+                         "'%s'%s is not supported by this server.", path, condition);
 }
 
 static int find(const char *name, lh_openai_endpoint endpoint) {
@@ -268,8 +304,7 @@ size_t lh_openai_fields_check(const lh_body_reader *body, lh_openai_endpoint end
             break;
         unknown += index < 0;
         if (index < 0 && strict)
-            lh_openai_refuse(body->error, 400, name, "unknown_parameter",
-                             "'%.80s' is not a parameter known here.", name);
+            lh_body_refuse(body, name, "unknown_parameter", "is not a parameter known here.");
         else if (index >= 0 && !json_is_null(value))
             check_field(body, name, value, table[index].action);
         bool is_said = !json_is_null(value) && !json_is_false(value);

@@ -440,5 +440,6 @@ lh_token_usage lh_generation_usage(const lh_generation *generation) {
         usage.cached_tokens += generation->sequences[i].cached_tokens;
     for (uint32_t i = 0; i < generation->choice_count; i++)
         usage.thought_tokens += generation->sequences[i].choice.thought_tokens;
+    usage.first_token_us = atomic_load(&generation->first_token_us);
     return usage;
 }

@@ -60,6 +60,7 @@ typedef struct lh_token_usage {
      * choice, as far as is known. */
     uint64_t cached_tokens;
     uint64_t thought_tokens; /* of those of the completions */
+    int64_t first_token_us;  /* when it came, on lh_clock_us; 0: none has */
 } lh_token_usage;
 
 /* Nothing runs yet. LH_ERR_INVALID, LH_ERR_LIMIT: of the stop strings; LH_ERR_NO_MEMORY. */

@@ -2,6 +2,7 @@
 #include "gateway/openai/lookup.h"
 
 #include "common/json/json_text.h"
+#include "gateway/openai/dialect.h"
 #include "gateway/openai/render.h"
 #include "gateway/openai/served_context.h"
 #include "gateway/openai/tokenization.h"
@@ -107,14 +108,19 @@ static bool reply_models(const lh_openai_service *service, const lh_openai_diale
 }
 
 /* body: malloc'd, the reply's from now on; NULL: there was no memory. */
-static bool reply_text(char *body, lh_http_reply *reply, lh_openai_error *error) {
+static bool reply_text_of_type(const char *type, char *body, lh_http_reply *reply,
+                               lh_openai_error *error) {
     reply->body = body;
     if (!reply->body)
         return lh_openai_refuse_status(error, LH_ERR_NO_MEMORY);
     reply->status = 200;
     reply->body_bytes = strlen(reply->body);
-    lh_http_reply_add(reply, "Content-Type", "application/json");
+    lh_http_reply_add(reply, "Content-Type", "%s", type);
     return true;
+}
+
+static bool reply_text(char *body, lh_http_reply *reply, lh_openai_error *error) {
+    return reply_text_of_type("application/json", body, reply, error);
 }
 
 /* RFC 9110, 15.5.20. */
@@ -127,6 +133,19 @@ static bool reply_fleet_port(const lh_openai_service *service, lh_http_reply *re
                      port);
     lh_http_reply_add(reply, "Longhaul-Fleet-Port", "%d", port);
     return reply_json(error->status, lh_openai_error_json(error), reply, error);
+}
+
+/* By these words its clients know that they have found it. */
+static bool reply_greeting(lh_http_reply *reply, lh_openai_error *error) {
+    return reply_text_of_type("text/plain; charset=utf-8", strdup("Ollama is running"), reply,
+                              error);
+}
+
+static bool reply_ollama(const lh_openai_service *service, lh_openai_action action,
+                         lh_http_reply *reply, lh_openai_error *error) {
+    json_t *told = service->config.ollama->tell(action, service->model, &service->config.limits,
+                                                state_of(service) == LH_ENGINE_READY, NULL, error);
+    return told && reply_json(200, told, reply, error);
 }
 
 bool lh_openai_lookup(const lh_openai_service *service, const lh_openai_dialect *dialect,
@@ -150,6 +169,14 @@ bool lh_openai_lookup(const lh_openai_service *service, const lh_openai_dialect 
         return reply_text(lh_engine_fleet_map_json(service->engine), reply, error);
     case LH_OPENAI_GET_TOKENIZER:
         return reply_json(200, lh_openai_tokenizer_json(service->model), reply, error);
+    case LH_OPENAI_OLLAMA_GREET:
+        return reply_greeting(reply, error);
+    case LH_OPENAI_OLLAMA_GET_VERSION:
+    case LH_OPENAI_OLLAMA_LIST_MODELS:
+    case LH_OPENAI_OLLAMA_LIST_RUNNING:
+    case LH_OPENAI_OLLAMA_FETCH:
+    case LH_OPENAI_OLLAMA_CHANGE:
+        return reply_ollama(service, route->action, reply, error);
     case LH_OPENAI_TELL_FLEET_PORT:
         return reply_fleet_port(service, reply, error);
     case LH_OPENAI_TELL_METHODS:
@@ -161,6 +188,11 @@ bool lh_openai_lookup(const lh_openai_service *service, const lh_openai_dialect 
     case LH_OPENAI_POST_RESPONSE:
     case LH_OPENAI_POST_MESSAGE:
     case LH_OPENAI_POST_EMBEDDINGS:
+    case LH_OPENAI_OLLAMA_POST_CHAT:
+    case LH_OPENAI_OLLAMA_POST_GENERATE:
+    case LH_OPENAI_OLLAMA_POST_EMBED:
+    case LH_OPENAI_OLLAMA_POST_EMBEDDINGS:
+    case LH_OPENAI_OLLAMA_POST_SHOW:
     case LH_OPENAI_POST_COUNT:
     case LH_OPENAI_POST_RESPONSE_COUNT:
     case LH_OPENAI_POST_TEMPLATE:

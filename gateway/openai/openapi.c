@@ -51,8 +51,8 @@ static json_t *json_content(json_t *schema) {
 }
 
 static json_t *refusal_json(const lh_openai_route *route, const char *meaning) {
-    /* Messages have errors of their own form, and so has a server's health. */
-    bool is_own = route->action == LH_OPENAI_POST_MESSAGE ||
+    /* Messages and Ollama have errors of their own form, and so has a server's health. */
+    bool is_own = route->is_ollama || route->action == LH_OPENAI_POST_MESSAGE ||
                   route->action == LH_OPENAI_POST_COUNT || route->action == LH_OPENAI_GET_HEALTH;
     return json_pack("{s:s, s:o}", "description", meaning, "content",
                      json_content(json_pack("{s:s}", "$ref",
@@ -60,11 +60,12 @@ static json_t *refusal_json(const lh_openai_route *route, const char *meaning) {
                                                    : "#/components/schemas/Error")));
 }
 
-static json_t *success_json(bool streams) {
+static json_t *success_json(const lh_openai_route *route, bool streams) {
     json_t *content = json_content(json_pack("{s:s}", "type", "object"));
     if (streams)
-        content = lh_json_set(content, "text/event-stream",
-                              json_pack("{s:{s:s}}", "schema", "type", "string"));
+        content =
+            lh_json_set(content, route->is_ollama ? "application/x-ndjson" : "text/event-stream",
+                        json_pack("{s:{s:s}}", "schema", "type", "string"));
     return json_pack("{s:s, s:o}", "description", "What was asked for.", "content", content);
 }
 
@@ -76,7 +77,7 @@ static json_t *without_content(json_t *response) {
 static json_t *responses_json(const lh_openai_route *route, int traits, const char *method) {
     bool is_question = strcmp(method, "options") == 0, is_bare = strcmp(method, "head") == 0;
     json_t *success = is_question ? json_pack("{s:s}", "description", "The methods, in Allow.")
-                                  : success_json(traits & GENERATES);
+                                  : success_json(route, traits & GENERATES);
     json_t *all = lh_json_set(json_object(), is_question ? "204" : "200",
                               is_bare ? without_content(success) : success);
     for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
@@ -147,9 +148,18 @@ static json_t *path_json(const lh_openai_service *service, const lh_openai_route
 
 /* ---- All of it. ---- */
 
-/* What only tells that it is not there is no part of the API. */
+/* What only tells that it is not there is no part of the API, nor is what one port has alone. */
 static bool is_described(const lh_openai_route *route) {
-    return route->action != LH_OPENAI_TELL_METHODS && route->action != LH_OPENAI_TELL_FLEET_PORT;
+    switch (route->action) {
+    case LH_OPENAI_TELL_METHODS:
+    case LH_OPENAI_TELL_FLEET_PORT:
+    case LH_OPENAI_OLLAMA_GREET:
+    case LH_OPENAI_OLLAMA_FETCH:
+    case LH_OPENAI_OLLAMA_CHANGE:
+        return false;
+    default:
+        return true;
+    }
 }
 
 static json_t *paths_json(const lh_openai_service *service) {

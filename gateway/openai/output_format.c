@@ -280,6 +280,21 @@ void lh_openai_output_format_parse_schema(const lh_body_reader *parent, const ch
         set(&given, &schema_form, lh_body_field(&given, "schema"), name_of_param, format);
 }
 
+void lh_openai_output_format_parse_bare(const lh_body_reader *body,
+                                        lh_openai_output_format *format) {
+    static const char key[] = "format", words[] = "\"json\" or a JSON Schema";
+    static const form schema_form = {key, LH_CONSTRAINT_SCHEMA, false};
+    const json_t *value = lh_body_typed(body, key, "string|object", words);
+    const char *word = json_string_value(value);
+    *format = (lh_openai_output_format){0};
+    if (word && strcmp(word, "json") == 0)
+        set_object(body, key, key, format);
+    else if (word && *word)
+        lh_body_refuse(body, key, "invalid_value", "must be %s.", words);
+    else if (json_is_object(value))
+        set(body, &schema_form, value, key, format);
+}
+
 void lh_openai_output_format_parse(const lh_body_reader *body, lh_openai_output_format *format) {
     *format = (lh_openai_output_format){0};
     parse_response_format(body, format);

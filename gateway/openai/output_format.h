@@ -23,6 +23,9 @@ void lh_openai_output_format_parse_flat(const lh_body_reader *parent, const char
                                         lh_openai_output_format *format);
 void lh_openai_output_format_parse_schema(const lh_body_reader *parent, const char *name_of_param,
                                           lh_openai_output_format *format);
+/* Ollama's `format`: "json", a schema, or "" for none. */
+void lh_openai_output_format_parse_bare(const lh_body_reader *body,
+                                        lh_openai_output_format *format);
 /* `strict` of an object with a schema under `key`: what is left out of schemas elsewhere
  * (schema_draft.h) is refused where it is true. */
 void lh_openai_output_format_check_strict(const lh_body_reader *of, const char *key);

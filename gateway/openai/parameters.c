@@ -12,10 +12,26 @@
 
 #define TOKENS_MAX INT32_MAX
 
+static bool has_name(const lh_openai_limits *limits, const char *name) {
+    return strcmp(name, limits->model) == 0 || lh_model_aliases_have(limits->aliases, name);
+}
+
+bool lh_openai_limits_have_model(const lh_openai_limits *limits, const char *name) {
+    static const char tag[] = ":latest";
+    char bare[512];
+    size_t length = strlen(name), tag_length = sizeof tag - 1;
+    if (has_name(limits, name))
+        return true;
+    if (length <= tag_length || length - tag_length >= sizeof bare ||
+        strcmp(name + length - tag_length, tag) != 0)
+        return false;
+    snprintf(bare, sizeof bare, "%.*s", (int)(length - tag_length), name);
+    return has_name(limits, bare);
+}
+
 void lh_openai_check_model(const lh_body_reader *body, const lh_openai_limits *limits) {
     const char *model = lh_body_text(body, "model", SIZE_MAX);
-    if (model && strcmp(model, limits->model) != 0 &&
-        !lh_model_aliases_have(limits->aliases, model))
+    if (model && !lh_openai_limits_have_model(limits, model))
         lh_openai_refuse(body->error, 404, "model", "model_not_found",
                          "The model '%.200s' does not exist here; this server has '%s'.", model,
                          limits->model);
@@ -176,6 +192,12 @@ static bool is_unbounded(const json_t *value) {
            (json_is_real(value) && json_real_value(value) <= -1 && json_real_value(value) >= -1);
 }
 
+/* Ollama's only has a bound where it is above zero. */
+static int64_t parse_num_predict(const lh_body_reader *options) {
+    int64_t most = lh_body_integer(options, "num_predict", INT32_MIN, TOKENS_MAX, 0);
+    return most > 0 ? most : INT64_MAX;
+}
+
 /* INT64_MAX: none is named. */
 static int64_t parse_most(const lh_body_reader *body, const char *name, int64_t low) {
     if (body->sketch)
@@ -196,7 +218,10 @@ static void parse_lengths(const lh_body_reader *body, lh_openai_endpoint endpoin
                           lh_openai_parameters *parameters) {
     int64_t low = endpoint == LH_OPENAI_COMPLETIONS && lh_body_bool(body, "echo") ? 0 : 1;
     const char *name = endpoint == LH_OPENAI_RESPONSES ? "max_output_tokens" : "max_tokens";
-    int64_t most = parse_most(body, name, low);
+    if (endpoint == LH_OPENAI_OLLAMA_OPTIONS)
+        name = "num_predict";
+    int64_t most = endpoint == LH_OPENAI_OLLAMA_OPTIONS ? parse_num_predict(body)
+                                                        : parse_most(body, name, low);
     if (endpoint == LH_OPENAI_CHAT)
         most = least_of(most, parse_most(body, "max_completion_tokens", low));
     if (is_completion(endpoint)) /* llama.cpp's name for it */
@@ -233,12 +258,13 @@ static void parse_stream(const lh_body_reader *body, lh_openai_endpoint endpoint
     parameters->continuous_usage = lh_body_bool(&options, "continuous_usage_stats");
 }
 
-/* In both dialects of completions. */
+/* In both dialects of completions; Ollama's are asked for as chat's. */
 static void parse_logprobs(const lh_body_reader *body, lh_openai_endpoint endpoint,
                            lh_sampling *sampling) {
-    if (!is_completion(endpoint))
+    bool is_ollama = endpoint & (LH_OPENAI_OLLAMA_CHAT | LH_OPENAI_OLLAMA_GENERATE);
+    if (!is_completion(endpoint) && !is_ollama)
         return;
-    bool is_chat = endpoint == LH_OPENAI_CHAT;
+    bool is_chat = endpoint == LH_OPENAI_CHAT || is_ollama;
     const char *key = is_chat ? "top_logprobs" : "logprobs";
     sampling->want_logprob =
         is_chat ? lh_body_bool(body, "logprobs") : lh_body_field(body, "logprobs") != NULL;
@@ -359,7 +385,29 @@ void lh_openai_parameters_parse(const lh_body_reader *body, lh_openai_endpoint e
     check_metadata(body, endpoint);
 }
 
-void lh_openai_parameters_parse_pooled(const lh_body_reader *body, const lh_openai_limits *limits,
+void lh_openai_parameters_parse_ollama(const lh_body_reader *body, lh_openai_endpoint endpoint,
+                                       const lh_openai_limits *limits,
+                                       lh_openai_parameters *parameters) {
+    const lh_body_reader options = lh_body_inside(body, "options", "options.");
+    *parameters = (lh_openai_parameters){.choices = 1};
+    lh_openai_check_model(body, limits);
+    parameters->unknown_fields =
+        lh_openai_fields_check(body, endpoint, limits->strict) +
+        lh_openai_fields_check(&options, LH_OPENAI_OLLAMA_OPTIONS, limits->strict);
+    parse_sampling(&options, limits, parameters);
+    parse_stop(&options, LH_OPENAI_OLLAMA_OPTIONS, parameters);
+    parse_stop_tokens(&options, limits, parameters);
+    parse_biases(&options, limits, &parameters->sequence.sampling);
+    parse_lengths(&options, LH_OPENAI_OLLAMA_OPTIONS, parameters);
+    parameters->stream = lh_body_bool_or(body, "stream", true);
+    parse_logprobs(body, endpoint, &parameters->sequence.sampling);
+    parse_longhaul(body, limits, parameters);
+    parse_urgency(body, parameters);
+    parameters->sequence.cache_salt = parse_cache_salt(body);
+}
+
+void lh_openai_parameters_parse_pooled(const lh_body_reader *body, lh_openai_endpoint endpoint,
+                                       const lh_openai_limits *limits,
                                        lh_openai_parameters *parameters) {
     *parameters = (lh_openai_parameters){
         .choices = 1,
@@ -367,7 +415,7 @@ void lh_openai_parameters_parse_pooled(const lh_body_reader *body, const lh_open
         .sequence = {.sampling = {.top_p = 1, .repetition_penalty = 1}},
     };
     lh_openai_check_model(body, limits);
-    parameters->unknown_fields = lh_openai_fields_check(body, LH_OPENAI_EMBEDDINGS, limits->strict);
+    parameters->unknown_fields = lh_openai_fields_check(body, endpoint, limits->strict);
     parameters->adds_special = lh_body_bool_or(body, "add_special_tokens", true);
     parse_urgency(body, parameters);
     parameters->sequence.cache_salt = parse_cache_salt(body);

@@ -56,13 +56,21 @@ typedef struct lh_openai_parameters {
     size_t unknown_fields;
 } lh_openai_parameters;
 
-/* 404 where the body names a model that is not served. */
+/* 404 where the body names a model that is not served. Any of its names may have ":latest" behind
+ * it, Ollama's word for a model's only version. */
+bool lh_openai_limits_have_model(const lh_openai_limits *limits, const char *name);
 void lh_openai_check_model(const lh_body_reader *body, const lh_openai_limits *limits);
 /* The first field that is wrong fills the body's error. Either way lh_openai_parameters_reset frees
  * what it holds. */
 void lh_openai_parameters_parse(const lh_body_reader *body, lh_openai_endpoint endpoint,
                                 const lh_openai_limits *limits, lh_openai_parameters *parameters);
 /* The same of a request that generates nothing: those that concern its prompts alone. */
-void lh_openai_parameters_parse_pooled(const lh_body_reader *body, const lh_openai_limits *limits,
+void lh_openai_parameters_parse_pooled(const lh_body_reader *body, lh_openai_endpoint endpoint,
+                                       const lh_openai_limits *limits,
+                                       lh_openai_parameters *parameters);
+/* The same of Ollama's: those of `options`, those that are this server's own beside it, and
+ * `stream`, which is true where it is not said. */
+void lh_openai_parameters_parse_ollama(const lh_body_reader *body, lh_openai_endpoint endpoint,
+                                       const lh_openai_limits *limits,
                                        lh_openai_parameters *parameters);
 void lh_openai_parameters_reset(lh_openai_parameters *parameters);

@@ -8,6 +8,8 @@
 #include <time.h>
 
 #define COMPLETION_TOKENS_DEFAULT 16u
+/* A bound of theirs is none that must be reached. */
+#define OLLAMA_TEXT (LH_OPENAI_OLLAMA_CHAT | LH_OPENAI_OLLAMA_GENERATE | LH_OPENAI_OLLAMA_RAW)
 
 /* Statuses of the tokenizer and the template; both say what is wrong with what the client sent. */
 static bool refuse(const char *param, const lh_error *cause, lh_openai_error *error) {
@@ -20,9 +22,13 @@ static bool refuse(const char *param, const lh_error *cause, lh_openai_error *er
 static const char *what_of(lh_openai_endpoint endpoint) {
     switch (endpoint) {
     case LH_OPENAI_COMPLETIONS:
+    case LH_OPENAI_OLLAMA_GENERATE:
+    case LH_OPENAI_OLLAMA_RAW:
+    case LH_OPENAI_OLLAMA_EMBEDDINGS:
         return "prompt";
     case LH_OPENAI_RESPONSES:
     case LH_OPENAI_EMBEDDINGS:
+    case LH_OPENAI_OLLAMA_EMBED:
         return "input";
     default:
         return "messages";
@@ -179,7 +185,7 @@ bool lh_openai_prompt_fit(uint32_t context, lh_openai_endpoint endpoint, size_t 
     uint32_t room = context - (uint32_t)prompt_tokens;
     if (parameters->max_tokens_given)
         *max_tokens = wanted < room ? wanted : room;
-    else if (lh_openai_is_chat(endpoint))
+    else if (lh_openai_is_chat(endpoint) || endpoint & OLLAMA_TEXT)
         *max_tokens = room;
     else
         *max_tokens = room < COMPLETION_TOKENS_DEFAULT ? room : COMPLETION_TOKENS_DEFAULT;

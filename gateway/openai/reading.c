@@ -253,6 +253,11 @@ bool lh_openai_reading_goal_of(lh_openai_action action, lh_openai_reading_goal *
         {LH_OPENAI_POST_RESPONSE, LH_READING_RESPONSES},
         {LH_OPENAI_POST_MESSAGE, LH_READING_MESSAGES},
         {LH_OPENAI_POST_EMBEDDINGS, LH_READING_EMBEDDINGS},
+        {LH_OPENAI_OLLAMA_POST_CHAT, LH_READING_OLLAMA_CHAT},
+        {LH_OPENAI_OLLAMA_POST_GENERATE, LH_READING_OLLAMA_GENERATE},
+        {LH_OPENAI_OLLAMA_POST_EMBED, LH_READING_OLLAMA_EMBED},
+        {LH_OPENAI_OLLAMA_POST_EMBEDDINGS, LH_READING_OLLAMA_EMBEDDINGS},
+        {LH_OPENAI_OLLAMA_POST_SHOW, LH_READING_OLLAMA_SHOW},
         {LH_OPENAI_POST_COUNT, LH_READING_COUNT},
         {LH_OPENAI_POST_RESPONSE_COUNT, LH_READING_RESPONSE_COUNT},
         {LH_OPENAI_POST_TEMPLATE, LH_READING_TEMPLATE},
@@ -282,6 +287,15 @@ lh_openai_endpoint lh_openai_reading_endpoint(lh_openai_reading_goal goal) {
         return LH_OPENAI_COMPLETIONS;
     case LH_READING_EMBEDDINGS:
         return LH_OPENAI_EMBEDDINGS;
+    case LH_READING_OLLAMA_CHAT:
+    case LH_READING_OLLAMA_SHOW:
+        return LH_OPENAI_OLLAMA_CHAT;
+    case LH_READING_OLLAMA_GENERATE:
+        return LH_OPENAI_OLLAMA_GENERATE;
+    case LH_READING_OLLAMA_EMBED:
+        return LH_OPENAI_OLLAMA_EMBED;
+    case LH_READING_OLLAMA_EMBEDDINGS:
+        return LH_OPENAI_OLLAMA_EMBEDDINGS;
     case LH_READING_RESPONSES:
     case LH_READING_RESPONSE_COUNT:
         return LH_OPENAI_RESPONSES;
@@ -295,8 +309,12 @@ lh_openai_endpoint lh_openai_reading_endpoint(lh_openai_reading_goal goal) {
 
 static bool use_request(lh_openai_reading *reading, const lh_openai_service *service,
                         lh_openai_reading_goal goal, lh_openai_error *error) {
+    json_t *reply = reading->request.reply;
     if (goal == LH_READING_TEMPLATE)
         return show_prompt(reading, service, error);
+    if (reply)
+        return !lh_json_render(json_incref(reply), &reading->reply) ||
+               lh_openai_refuse_status(error, LH_ERR_NO_MEMORY);
     if (!tokenize_all(reading, service, error))
         return false;
     return goal == LH_READING_COUNT || goal == LH_READING_RESPONSE_COUNT
@@ -306,7 +324,16 @@ static bool use_request(lh_openai_reading *reading, const lh_openai_service *ser
 
 /* The rest of the goals is about ids and text alone. */
 static bool is_shown(lh_openai_reading_goal goal) {
-    return goal == LH_READING_TOKENIZE || goal == LH_READING_DETOKENIZE;
+    return goal == LH_READING_TOKENIZE || goal == LH_READING_DETOKENIZE ||
+           goal == LH_READING_OLLAMA_SHOW;
+}
+
+static bool show_model(const lh_openai_service *service, const lh_openai_limits *limits,
+                       const json_t *body, lh_text_buffer *reply, lh_openai_error *error) {
+    json_t *told = service->config.ollama->tell(LH_OPENAI_OLLAMA_POST_SHOW, service->model, limits,
+                                                true, body, error);
+    return told &&
+           (!lh_json_render(told, reply) || lh_openai_refuse_status(error, LH_ERR_NO_MEMORY));
 }
 
 /* What reads a body that is not sent on. The body is released. */
@@ -315,7 +342,9 @@ static bool take_shown(const lh_openai_service *service, const lh_openai_limits 
                        lh_openai_error *error) {
     if (goal == LH_READING_TOKENIZE)
         return lh_openai_tokenize(service, limits, body, reply, error);
-    bool taken = lh_openai_detokenize(service, limits, body, reply, error);
+    bool taken = goal == LH_READING_OLLAMA_SHOW
+                     ? show_model(service, limits, body, reply, error)
+                     : lh_openai_detokenize(service, limits, body, reply, error);
     json_decref(body);
     return taken;
 }

@@ -15,13 +15,18 @@ typedef enum lh_openai_reading_goal {
     LH_READING_COMPLETIONS,
     LH_READING_RESPONSES,
     LH_READING_MESSAGES, /* Anthropic's */
-    LH_READING_EMBEDDINGS,
+    LH_READING_OLLAMA_CHAT,
+    LH_READING_OLLAMA_GENERATE,
+    LH_READING_OLLAMA_EMBED,
+    LH_READING_OLLAMA_EMBEDDINGS,
+    LH_READING_EMBEDDINGS, /* the last one that is answered */
     /* What is shown and not sent: the JSON of the answer is made while reading. */
     LH_READING_TEMPLATE,       /* of chat, the text of its prompt alone */
     LH_READING_COUNT,          /* of Anthropic's messages, how many tokens they are */
     LH_READING_RESPONSE_COUNT, /* the same of Responses' input */
     LH_READING_TOKENIZE,
     LH_READING_DETOKENIZE,
+    LH_READING_OLLAMA_SHOW,
     LH_READING_TRACE /* of no body, but of what follows the path: a request's id */
 } lh_openai_reading_goal;
 
@@ -32,7 +37,7 @@ typedef struct lh_openai_reading {
     lh_tokens *tokens;             /* [prompt_count] */
     lh_text_buffer *echoes;        /* [prompt_count], or NULL */
     lh_constraint *constraint;     /* what its answers must be; NULL: any text */
-    lh_text_buffer reply;          /* where nothing is sent: all that there is */
+    lh_text_buffer reply;          /* where nothing is sent: all that there is; else empty */
     size_t prompt_count;
     size_t replaced_characters; /* of the body's texts, by U+FFFD */
 } lh_openai_reading;

@@ -63,6 +63,10 @@ static wish read_think(const lh_body_reader *body, lh_openai_request *request) {
     return wish_of(think);
 }
 
+void lh_openai_reasoning_read_think(const lh_body_reader *body, lh_openai_request *request) {
+    follow(body, request, read_think(body, request));
+}
+
 void lh_openai_reasoning_read_object(const lh_body_reader *body, lh_openai_request *request) {
     const lh_body_reader reasoning = lh_body_inside(body, "reasoning", "reasoning.");
     if (lh_body_choice(&reasoning, "effort", EFFORTS))
@@ -76,7 +80,7 @@ void lh_openai_reasoning_read(const lh_body_reader *body, lh_openai_request *req
         request->reasoning_effort = lh_body_field(body, "reasoning_effort");
     lh_openai_reasoning_read_object(body, request);
     follow(body, request, read_thinking(body));
-    follow(body, request, read_think(body, request));
+    lh_openai_reasoning_read_think(body, request);
     lh_body_bool(body, "enable_thinking");
     follow(body, request, wish_of(lh_body_field(body, "enable_thinking")));
 }

@@ -10,6 +10,7 @@ typedef struct lh_openai_frame {
     lh_openai_endpoint endpoint;
     const char *id;
     int64_t created;
+    int64_t received_us; /* when the request's headers came, on lh_clock_us */
     const lh_served_model *model;
     bool service_tier; /* was asked for, so it is told */
     bool logprobs, digests;

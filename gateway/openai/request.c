@@ -298,6 +298,7 @@ void lh_openai_request_reset(lh_openai_request *request) {
     lh_openai_output_format_reset(&request->format);
     json_decref(request->kept_tools);
     json_decref(request->tool_kinds);
+    json_decref(request->reply);
     json_decref(request->told);
     json_decref(request->body);
     *request = (lh_openai_request){0};

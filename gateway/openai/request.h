@@ -23,6 +23,7 @@ typedef struct lh_openai_request {
     lh_chat_message *messages; /* [message_count], developer shown as system */
     char **joined; /* [message_count]: content put together from parts, or NULL; NULL: none */
     json_t *made;  /* a list: what the dialect made of the body, and the rest points into */
+    json_t *reply; /* all of the answer, where the model is asked nothing; NULL: it is */
     json_t *told;  /* what the answer repeats of its request; NULL: nothing */
     lh_left_out left_out;
     size_t message_count;

@@ -6,7 +6,7 @@
 #include "common/metrics/exposition.h"
 #include "gateway/schedule/sequence_request.h"
 
-#define LH_METRIC_ROUTES_MAX   32u
+#define LH_METRIC_ROUTES_MAX   48u
 #define LH_METRIC_STATUSES_MAX 24u
 #define LH_METRIC_REFUSALS_MAX 40u
 

@@ -11,7 +11,9 @@ enum {
     VERSIONED = 1, /* there with and without /v1 */
     REST = 2,      /* something follows the path */
     PUBLIC = 4,
-    ADMIN = 8
+    ADMIN = 8,
+    OLLAMA = 16,
+    AT_OLLAMA = 32 /* only on its port */
 };
 
 static const struct {
@@ -43,6 +45,20 @@ static const struct {
     {"/fleet", ADMIN, LH_OPENAI_GET_FLEET, "/fleet", READS},
     {"/fleet/map", ADMIN, LH_OPENAI_GET_FLEET_MAP, "/fleet/map", READS},
     {"/trace/", ADMIN | REST, LH_OPENAI_GET_TRACE, "/trace/{id}", READS},
+    {"/", PUBLIC | OLLAMA | AT_OLLAMA, LH_OPENAI_OLLAMA_GREET, "/", READS},
+    {"/api/version", OLLAMA, LH_OPENAI_OLLAMA_GET_VERSION, "/api/version", READS},
+    {"/api/tags", OLLAMA, LH_OPENAI_OLLAMA_LIST_MODELS, "/api/tags", READS},
+    {"/api/ps", OLLAMA, LH_OPENAI_OLLAMA_LIST_RUNNING, "/api/ps", READS},
+    {"/api/show", OLLAMA, LH_OPENAI_OLLAMA_POST_SHOW, "/api/show", WRITES},
+    {"/api/chat", OLLAMA, LH_OPENAI_OLLAMA_POST_CHAT, "/api/chat", WRITES},
+    {"/api/generate", OLLAMA, LH_OPENAI_OLLAMA_POST_GENERATE, "/api/generate", WRITES},
+    {"/api/embed", OLLAMA, LH_OPENAI_OLLAMA_POST_EMBED, "/api/embed", WRITES},
+    {"/api/embeddings", OLLAMA, LH_OPENAI_OLLAMA_POST_EMBEDDINGS, "/api/embeddings", WRITES},
+    {"/api/pull", OLLAMA, LH_OPENAI_OLLAMA_FETCH, "/api/pull", WRITES},
+    {"/api/push", OLLAMA, LH_OPENAI_OLLAMA_CHANGE, "/api/push", WRITES},
+    {"/api/create", OLLAMA, LH_OPENAI_OLLAMA_CHANGE, "/api/create", WRITES},
+    {"/api/copy", OLLAMA, LH_OPENAI_OLLAMA_CHANGE, "/api/copy", WRITES},
+    {"/api/delete", OLLAMA, LH_OPENAI_OLLAMA_CHANGE, "/api/delete", "DELETE, OPTIONS"},
     {"/fleet/workers/", PUBLIC | REST, LH_OPENAI_TELL_FLEET_PORT, "/fleet/workers/{name}",
      "GET, HEAD, PUT, OPTIONS"},
     {"*", PUBLIC, LH_OPENAI_TELL_METHODS, "*", "GET, HEAD, POST, OPTIONS"},
@@ -66,6 +82,7 @@ static lh_openai_route route_at(size_t index, const char *rest) {
                              .rest = rest,
                              .is_public = traits & PUBLIC,
                              .is_admin = traits & ADMIN,
+                             .is_ollama = traits & OLLAMA,
                              .number = (uint32_t)index};
 }
 
@@ -92,10 +109,10 @@ static bool allows(const char *methods, const char *method) {
     return false;
 }
 
-bool lh_openai_route_find(const char *method, const char *path, lh_openai_route *route,
-                          lh_openai_error *error) {
+bool lh_openai_route_find(const char *method, const char *path, bool at_ollama,
+                          lh_openai_route *route, lh_openai_error *error) {
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
-        if (!match(i, path, route))
+        if ((table[i].traits & AT_OLLAMA && !at_ollama) || !match(i, path, route))
             continue;
         if (strcmp(method, "OPTIONS") == 0)
             route->action = LH_OPENAI_TELL_METHODS;
@@ -104,7 +121,8 @@ bool lh_openai_route_find(const char *method, const char *path, lh_openai_route 
                                 "%.40s is not allowed here; allowed are %s.", method,
                                 route->methods);
     }
-    *route = (lh_openai_route){.name = UNKNOWN, .number = lh_openai_route_count()};
+    *route = (lh_openai_route){
+        .name = UNKNOWN, .number = lh_openai_route_count(), .is_ollama = at_ollama};
     return lh_openai_refuse(error, 404, NULL, "unknown_url", "Unknown request URL: %.40s %.200s.",
                             method, path);
 }

@@ -28,8 +28,19 @@ typedef enum lh_openai_action {
     LH_OPENAI_GET_FLEET,
     LH_OPENAI_GET_FLEET_MAP,
     LH_OPENAI_GET_TRACE,
-    LH_OPENAI_TELL_FLEET_PORT, /* a worker has come to the wrong port */
-    LH_OPENAI_TELL_METHODS     /* OPTIONS */
+    LH_OPENAI_OLLAMA_POST_CHAT,
+    LH_OPENAI_OLLAMA_POST_GENERATE,
+    LH_OPENAI_OLLAMA_POST_EMBED,
+    LH_OPENAI_OLLAMA_POST_EMBEDDINGS,
+    LH_OPENAI_OLLAMA_POST_SHOW,
+    LH_OPENAI_OLLAMA_GET_VERSION,
+    LH_OPENAI_OLLAMA_LIST_MODELS,  /* /api/tags */
+    LH_OPENAI_OLLAMA_LIST_RUNNING, /* /api/ps */
+    LH_OPENAI_OLLAMA_FETCH,        /* what would get models, which is the operator's to do, */
+    LH_OPENAI_OLLAMA_CHANGE,       /* and what would change them */
+    LH_OPENAI_OLLAMA_GREET,        /* /, of Ollama's port */
+    LH_OPENAI_TELL_FLEET_PORT,     /* a worker has come to the wrong port */
+    LH_OPENAI_TELL_METHODS         /* OPTIONS */
 } lh_openai_action;
 
 typedef struct lh_openai_route {
@@ -38,6 +49,7 @@ typedef struct lh_openai_route {
     const char *methods; /* "GET, HEAD, OPTIONS": static */
     const char *rest;    /* the path behind the route's own: an id, still encoded */
     bool is_public;      /* needs no key */
+    bool is_ollama;      /* its answers and errors are in Ollama's words */
     bool is_admin;       /* needs a key that may ask for it */
     uint32_t number;     /* of the route: lh_openai_route_count of one that there is not */
 } lh_openai_route;
@@ -49,9 +61,10 @@ const char *lh_openai_route_name(uint32_t number);
 /* The route of a number below the count, as for a path without a rest. */
 lh_openai_route lh_openai_route_at(uint32_t number);
 
-/* False: *error is 404, or 405 with route->methods telling what would do. */
-bool lh_openai_route_find(const char *method, const char *path, lh_openai_route *route,
-                          lh_openai_error *error);
+/* at_ollama: on the port that is like Ollama's, which has one route more. False: *error is 404, or
+ * 405 with route->methods telling what would do. */
+bool lh_openai_route_find(const char *method, const char *path, bool at_ollama,
+                          lh_openai_route *route, lh_openai_error *error);
 
 /* Decodes %XX. False: malformed, or longer than `bytes`. */
 bool lh_openai_route_decode(const char *text, char *out, size_t bytes);

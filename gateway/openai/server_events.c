@@ -31,6 +31,11 @@ lh_status lh_server_events_put(lh_server_events *events, const char *name, json_
     return status ? status : rendered ? rendered : put(events, "\n\n");
 }
 
+lh_status lh_server_events_put_line(lh_server_events *events, json_t *data) {
+    lh_status rendered = lh_json_render(data, &events->out);
+    return rendered ? rendered : put(events, "\n");
+}
+
 lh_status lh_server_events_put_text(lh_server_events *events, const char *text) {
     lh_status status = put(events, "data: ");
     if (!status)

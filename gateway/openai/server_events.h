@@ -17,6 +17,9 @@ void lh_server_events_reset(lh_server_events *events);
 /* Appends an event of this name (NULL: none), whose data is the JSON, which it takes (NULL: no
  * memory). Nothing comes behind `done`. LH_ERR_NO_MEMORY: the stream is of no use any more. */
 lh_status lh_server_events_put(lh_server_events *events, const char *name, json_t *data);
+/* Appends the JSON, which it takes, as a line: of streams that are lines and no events. Fails as
+ * _put. */
+lh_status lh_server_events_put_line(lh_server_events *events, json_t *data);
 /* Appends the data as they are. */
 lh_status lh_server_events_put_text(lh_server_events *events, const char *text);
 /* A comment, which clients skip and which keeps proxies from taking the silence for the end. */

@@ -19,4 +19,10 @@ typedef struct lh_served_model {
     /* NULL: the file has none that we know, and chat_refusal says why */
     const lh_chat_template *chat_template;
     const char *chat_refusal;
+    /* What is told of its file, which it points into. */
+    lh_text architecture;     /* "llama" */
+    uint64_t file_bytes;      /* all parts of it */
+    uint64_t parameters;      /* numbers in its tensors */
+    const char *quantization; /* the type of most of its bytes: "Q4_K"; static; NULL: none */
+    const char *digest;       /* SHA-256 of its header, in hex; NULL: none */
 } lh_served_model;

@@ -3,6 +3,8 @@
  * JSON itself. */
 #include "common/json/json_object.h"
 #include "gateway/anthropic/message_request.h"
+#include "gateway/ollama/ollama_embeddings.h"
+#include "gateway/ollama/ollama_request.h"
 #include "gateway/openai/embeddings.h"
 #include "gateway/openai/request.h"
 #include "gateway/responses/responses_request.h"
@@ -64,8 +66,8 @@ static void try_endpoint(json_t *body, lh_openai_endpoint endpoint, parser parse
     lh_openai_error error;
     if (parse(json_incref(body), endpoint, &limits, &request, &error)) {
         check_parameters(&request.parameters);
-        need(lh_openai_is_chat(endpoint)
-                 ? request.message_count > 0
+        need(request.reply || lh_openai_is_chat(request.endpoint)
+                 ? request.reply || request.message_count > 0
                  : request.prompt_count >= 1 && request.prompt_count <= limits.prompts_max);
         for (size_t i = 0; i < request.message_count; i++)
             need(request.messages[i].role &&
@@ -91,6 +93,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     try_endpoint(body, LH_OPENAI_COMPLETIONS, lh_openai_request_parse);
     try_endpoint(body, LH_OPENAI_RESPONSES, lh_responses_request_parse);
     try_endpoint(body, LH_OPENAI_MESSAGES, lh_anthropic_request_parse);
+    try_endpoint(body, LH_OPENAI_OLLAMA_CHAT, lh_ollama_chat_parse);
+    try_endpoint(body, LH_OPENAI_OLLAMA_GENERATE, lh_ollama_generate_parse);
+    try_endpoint(body, LH_OPENAI_OLLAMA_EMBED, lh_ollama_embed.parse);
     try_endpoint(body, LH_OPENAI_EMBEDDINGS, lh_openai_embeddings.parse);
     json_decref(body);
     return 0;

@@ -5,6 +5,7 @@
 #include "common/base/log.h"
 #include "common/base/options.h"
 #include "gateway/anthropic/anthropic.h"
+#include "gateway/ollama/ollama.h"
 #include "gateway/openai/api.h"
 #include "gateway/responses/responses.h"
 #include "tests/gateway/support/scripted_engine.h"
@@ -84,6 +85,7 @@ static lh_openai_api_config make_config(const tool_options *options,
     config.authenticator = authenticator;
     config.responses = &lh_responses;
     config.messages = &lh_anthropic;
+    config.ollama = &lh_ollama;
     config.limits.strict = options->strict_params;
     config.limits.keeps_thoughts = options->keeps_thoughts;
     config.logits_digest = options->logits_digest;

@@ -77,6 +77,8 @@ ARROWS = {
                                    "gateway/cost", "gateway/kv", "gateway/schedule", "gateway/engine", "gateway/openai"),
     "gateway/anthropic": GROUND + ("common/metrics", "gateway/constrain", "gateway/text", "gateway/text/jinja", "gateway/text/tools", "gateway/http", "gateway/auth", "gateway/trace",
                                    "gateway/cost", "gateway/kv", "gateway/schedule", "gateway/engine", "gateway/openai"),
+    "gateway/ollama": GROUND + ("common/metrics", "gateway/constrain", "gateway/text", "gateway/text/jinja", "gateway/text/tools", "gateway/http", "gateway/auth", "gateway/trace",
+                                   "gateway/cost", "gateway/kv", "gateway/schedule", "gateway/engine", "gateway/openai"),
     "gateway/models": BASE + ("common/gguf", "common/json"),
     "gateway/operator": GROUND + ("common/metrics", "common/operator", "gateway/constrain", "gateway/text", "gateway/text/jinja", "gateway/text/tools", "gateway/http", "gateway/auth",
                                   "gateway/trace", "gateway/cost", "gateway/kv", "gateway/schedule", "gateway/engine", "gateway/openai"),

@@ -28,12 +28,12 @@ TEXT_FIELDS = {"user", "safety_identifier", "prompt_cache_key", "cache_salt", "i
 FORMS = ("guided_json", "guided_regex", "guided_choice", "guided_grammar", "response_format", "structured_outputs", "structural_tag", "grammar", "json_schema")
 TOKENLESS = ("\u0004", "\x1b[0m", "\x01\x02", "\x7f")
 # There is most to be asked of.
-OFTEN = {"/v1/chat/completions": 3, "/v1/completions": 3, "/v1/responses": 2, "/v1/messages": 2}
+OFTEN = {"/v1/chat/completions": 3, "/v1/completions": 3, "/v1/responses": 2, "/v1/messages": 2, "/api/chat": 2}
 # At most so many tokens, most of the time: the answers are not what is looked for.
 LIMITS = {"/v1/chat/completions": "max_tokens", "/v1/completions": "max_tokens", "/v1/responses": "max_output_tokens", "/v1/messages": "max_tokens"}
 # Most are long enough for most answers. One that lost its limit in a mutation would go on for as long as the context.
 TIMEOUTS_S = (0.01, 0.5, *[20] * 18)
-GETS = ("/v1/models", "/models", "/v1/models/{}", "/tokenizer_info", "/health", "/readyz", "/livez", "/version", "/openapi.json", "/fleet", "/fleet/map", "/trace/{}", "/fleet/workers/{}", "/{}", "*")
+GETS = ("/v1/models", "/models", "/v1/models/{}", "/tokenizer_info", "/health", "/readyz", "/livez", "/version", "/openapi.json", "/api/tags", "/api/ps", "/api/version", "/fleet", "/fleet/map", "/trace/{}", "/fleet/workers/{}", "/{}", "*")
 METHODS = ("GET", "HEAD", "OPTIONS", "PUT", "DELETE", "PATCH", "POST", "TRACE", "get", "G\0T")
 IN_A_PATH = ("", "a", "%00", "%", "%zz", "..", "%2e%2e%2f", "?a=b&c", "x" * 3000, "%ff%fe", "smollm2", "#", "a/b/c", "%F0%9F%98%80", "\\", "req_0")
 HEADERS = (("Accept-Encoding", "gzip"), ("X-Request-Id", "a" * 200), ("X-Request-Id", "ok-1"), ("Authorization", "Bearer \x01"), ("Authorization", "Basic"), ("Origin", "http://x.example"),
@@ -89,10 +89,14 @@ class RandomRequest:
 
     def plausible(self):
         make = {"/v1/completions": self.completion, "/v1/embeddings": self.embedding, "/detokenize": self.detokenized, "/tokenize": self.tokenized,
-                "/v1/responses": self.response}.get(self.path, self.conversation)
+                "/v1/responses": self.response, "/api/generate": self.generated, "/api/embed": self.embedding, "/api/embeddings": self.generated,
+                "/api/show": dict}.get(self.path, self.conversation)
         body = make()
         if self.path in LIMITS:
             body[LIMITS[self.path]] = self.random.randrange(1, 6)
+            body["timeout"] = self.some(*TIMEOUTS_S)
+        if self.path in ("/api/chat", "/api/generate"):
+            body["options"] = {**self.value({**self.schemas[self.path]["properties"]["options"], "type": "object"}, 1), "num_predict": self.random.randrange(1, 6)}
             body["timeout"] = self.some(*TIMEOUTS_S)
         fields = self.schemas[self.path].get("properties", {})
         names = sorted(fields if self.random.random() < 0.1 else set(fields) - set(FORMS))
@@ -100,7 +104,7 @@ class RandomRequest:
             if name not in body:
                 body[name] = self.field(name, fields[name])
         if self.random.random() < 0.25:
-            body["stream"] = True
+            body["stream"] = self.path not in ("/api/chat", "/api/generate")  # where it is what they do anyway
         if self.random.random() < 0.4 and self.path in ("/v1/completions", "/v1/chat/completions"):
             name = self.some(*FORMS)
             body[name] = self.field(name, {})
@@ -112,6 +116,9 @@ class RandomRequest:
 
     def embedding(self):
         return {"input": self.completion()["prompt"]}
+
+    def generated(self):
+        return {"prompt": self.text()}
 
     def detokenized(self):
         return {"tokens": [self.random.randrange(49152) for _ in range(self.random.randrange(20))]}
@@ -134,7 +141,7 @@ class RandomRequest:
         content = self.some(self.text(), self.text(), [{"type": self.some("text", "input_text", "output_text", "image_url", "tool_result"), "text": self.text()}], None)
         message = {"role": role, "content": content}
         if role == "assistant" and self.random.random() < 0.5:
-            message["tool_calls"] = [{"id": "c1", "type": "function", "function": {"name": self.text(), "arguments": self.some("{}", "{\"a\": 1}", "{", self.text())}}]
+            message["tool_calls"] = [{"id": "c1", "type": "function", "function": {"name": self.text(), "arguments": self.some("{}", "{\"a\": 1}", "{", self.text(), {"a": 1})}}]
         if role == "tool":
             message["tool_call_id"] = self.some("c1", self.text())
         return message

@@ -16,6 +16,11 @@ POSTS = {
     "/apply-template": {"messages": [{"role": "user", "content": "a"}]},
     "/tokenize": {"prompt": "a"},
     "/detokenize": {"tokens": [1]},
+    "/api/chat": {"messages": [{"role": "user", "content": "a"}], "options": {"num_predict": 1}},
+    "/api/generate": {"prompt": "a", "options": {"num_predict": 1}},
+    "/api/embed": {"input": "a"},
+    "/api/embeddings": {"prompt": "a"},
+    "/api/show": {},
 }
 OF_TYPE = {"null": None, "boolean": True, "integer": 1, "number": 0.5, "string": "a", "array": [], "object": {}}
 
@@ -74,10 +79,13 @@ class OpenAPI(unittest.TestCase):
         self.assertEqual(chat["longhaul"]["properties"]["timing"], {"type": ["boolean", "null"]})
         self.assertEqual(chat["messages"]["items"]["required"], ["role"])
         self.assertEqual(chat["messages"]["type"], ["array"])
+        options = described(self.document, "/api/chat")["properties"]["options"]["properties"]
+        self.assertEqual(options["num_predict"]["type"], ["integer", "null"])
 
     def test_what_is_required(self):
         for path, names in {"/v1/chat/completions": ["messages"], "/v1/completions": ["prompt"], "/v1/responses": ["input"],
-                            "/v1/messages": ["messages"], "/v1/embeddings": ["input"], "/detokenize": ["tokens"]}.items():
+                            "/v1/messages": ["messages"], "/v1/embeddings": ["input"], "/detokenize": ["tokens"],
+                            "/api/embed": ["input"], "/api/embeddings": ["prompt"]}.items():
             with self.subTest(path):
                 self.assertEqual(described(self.document, path)["required"], names)
                 missing = {name: value for name, value in POSTS[path].items() if name not in names}

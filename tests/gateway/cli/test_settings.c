@@ -88,6 +88,10 @@ static void an_api_for_others_needs_keys_or_a_word(void **state) {
         assert_int_equal(RUN(&error, "--model", "x", "--listen", listen, "--api-key-file", "k"),
                          LH_OK);
     }
+    assert_int_equal(RUN(&error, "--model", "x", "--ollama-listen", "0.0.0.0:11434"),
+                     LH_ERR_INVALID);
+    assert_non_null(strstr(error.message, "--ollama-listen 0.0.0.0:11434 is reachable by others"));
+    assert_int_equal(RUN(&error, "--model", "x", "--ollama-listen", "127.0.0.1:11434"), LH_OK);
     assert_int_equal(RUN(&error, "--model", "x", "--listen", "[::1]:8080"), LH_OK);
     assert_int_equal(RUN(&error, "--model", "x", "--listen", "localhost:8080"), LH_OK);
     assert_int_equal(RUN(&error, "--model", "x", "--allowed-hosts", "a,b"), LH_OK);

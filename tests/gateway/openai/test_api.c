@@ -2,6 +2,7 @@
  * route. */
 #include "common/base/clock.h"
 #include "gateway/anthropic/anthropic.h"
+#include "gateway/ollama/ollama.h"
 #include "gateway/openai/api.h"
 #include "gateway/responses/responses.h"
 #include "tests/gateway/support/scripted_engine.h"
@@ -49,6 +50,7 @@ static bench *open_bench(const char *key_file) {
     config.traces = b->traces;
     config.responses = &lh_responses;
     config.messages = &lh_anthropic;
+    config.ollama = &lh_ollama;
     assert_int_equal(
         lh_openai_api_open(&config, b->engine, scripted_model_served(b->model), &b->api, NULL),
         LH_OK);

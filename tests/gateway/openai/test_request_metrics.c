@@ -35,7 +35,7 @@ static void requests_are_counted_by_how_they_went(void **state) {
     lh_request_metrics_note_end(&metrics, LH_REQUEST_LENGTH, 2, 90000);
     lh_request_metrics_note_end(&metrics, LH_REQUEST_ABORT, 7, 90000);
     lh_request_metrics_note_unknown_fields(&metrics, 3);
-    assert_true(lh_openai_route_find("POST", "/v1/chat/completions", &route, &error));
+    assert_true(lh_openai_route_find("POST", "/v1/chat/completions", false, &route, &error));
     lh_request_metrics_note_answer(&metrics, route.number, 200);
     lh_request_metrics_note_answer(&metrics, route.number, 418);
     render();
@@ -61,7 +61,7 @@ static void what_has_no_name_counts_as_other(void **state) {
     lh_request_metrics_note_refusal(&metrics, "never_heard_of");
     lh_request_metrics_note_refusal(&metrics, "queue_full");
     lh_request_metrics_note_refusal(&metrics, "invalid_json");
-    assert_false(lh_openai_route_find("GET", "/a\"b", &route, &error));
+    assert_false(lh_openai_route_find("GET", "/a\"b", false, &route, &error));
     lh_request_metrics_note_answer(&metrics, route.number, 404);
     render();
     expect("\nlonghaul_request_refusals_total{reason=\"other\"} 2\n");
