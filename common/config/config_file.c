@@ -95,8 +95,8 @@ static bool is_end(const yaml_event_t *event) {
     return event->type == YAML_MAPPING_END_EVENT || event->type == YAML_SEQUENCE_END_EVENT;
 }
 
-/* From a start to its end, whatever is between. What is nested deeply ends the reading: libyaml looks
- * at all open brackets again for each further one. */
+/* Skips from a start to its end. What is nested deeply ends the reading: libyaml looks at all open
+ * brackets again for each further one. */
 static lh_status skip(reader *r) {
     size_t depth = 1;
     while (depth > 0) {
