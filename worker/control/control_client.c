@@ -170,10 +170,8 @@ static CURLcode send_once(lh_control_client *client) {
     client->gateway.is_refused = client->gateway.is_own_revoked = false;
     client->error[0] = '\0';
     curl_easy_setopt(client->easy, CURLOPT_FRESH_CONNECT, (long)!client->is_kept);
-    if (!client->secure)
-        curl_easy_setopt(client->easy, CURLOPT_HTTP_VERSION,
-                         lh_clear_http2_version(client->is_kept));
-    CURLcode code = curl_easy_perform(client->easy);
+    bool is_ready = client->secure || lh_clear_http2_prepare(client->easy, client->is_kept);
+    CURLcode code = is_ready ? curl_easy_perform(client->easy) : CURLE_OUT_OF_MEMORY;
     client->is_kept = code == CURLE_OK;
     return code;
 }

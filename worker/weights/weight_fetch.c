@@ -211,10 +211,13 @@ static lh_status drive(transfer *t) {
 /* A connection that failed or stalled is never used again. */
 static bool choose_connection(const transfer *t) {
     CURL *easy = t->fetch->easy;
-    long version = t->prior_knowledge ? lh_clear_http2_version(t->fetch->is_kept)
-                                      : (long)CURL_HTTP_VERSION_2TLS;
-    return curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, version) == CURLE_OK &&
-           curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, (long)!t->fetch->is_kept) == CURLE_OK;
+    bool is_kept = t->fetch->is_kept;
+    bool is_chosen = t->prior_knowledge
+                         ? lh_clear_http2_prepare(easy, is_kept)
+                         : curl_easy_setopt(easy, CURLOPT_HTTP_VERSION,
+                                            (long)CURL_HTTP_VERSION_2TLS) == CURLE_OK &&
+                               curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, NULL) == CURLE_OK;
+    return is_chosen && curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, (long)!is_kept) == CURLE_OK;
 }
 
 static lh_status try_once(transfer *t) {
