@@ -15,7 +15,7 @@ import numpy
 
 from gguf_parts import split
 from model_hub import Hub
-from programs import build_folder, need_file, run_tests
+from programs import build_folder, free_port, need_file, run_tests
 from test_status import Terminal
 
 TOKEN = "hf_testtoken"
@@ -116,7 +116,7 @@ class Pull(unittest.TestCase):
     def test_another_run_takes_up_the_part(self):
         self.file.cuts = [300000]
         self.assert_refused(self.pull(None, "--tries", "1"), "bytes", part_bytes=300000)
-        for words in (["models"], ["--model", "tiny-Q4_K_M"]):
+        for words in (["models"], ["--model", "tiny-Q4_K_M", "--listen", f"127.0.0.1:{free_port()}"]):
             told = self.command(*words, "--models-dir", str(self.models))
             self.assertIn("not here as a whole yet", told.stdout + told.stderr)
         with open(self.models / "tiny-Q4_K_M.gguf.part", "ab") as part:

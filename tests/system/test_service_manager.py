@@ -1,6 +1,7 @@
 """What gateway and worker tell a service manager, heard by a real datagram socket while both are in their sandbox; and what units build on: a worker
 that joins with the line in a file, and root, who runs the gateway's commands beside a gateway of another user."""
 
+import json
 import os
 import pathlib
 import re
@@ -130,9 +131,10 @@ class Joined(unittest.TestCase):
         os.chown(state, NOBODY, NOBODY)
         fleet = OwnFleet.__new__(OwnFleet)
         fleet.program, fleet.state, fleet.environment = build_folder() / "longhaul-gateway", state, []
-        token = fleet.token()
-        self.assertIn(token.id, fleet.run("tokens"))
-        fleet.run("revoke", "token", token.id)
+        # With a folder for its files no gateway need serve yet.
+        fleet.run("token", "--site", "office", "--output-dir", "pasted")
+        [token] = json.loads(fleet.run("tokens", "--json"))["tokens"]
+        fleet.run("revoke", "token", token["id"])
         self.assertIn("revoked", fleet.run("tokens"))
         files = list(state.rglob("*"))
         self.assertTrue(files)

@@ -11,7 +11,7 @@ import jsonschema
 import openai
 
 from fleet import Fleet
-from programs import run_tests
+from programs import is_sanitized, run_tests
 from raw_http import ask
 from test_http_raw import Gateway
 
@@ -206,6 +206,7 @@ class WrittenParameters(Tools):
         self.assertIn(written("weather", city="Berne"), prompt)
 
 
+@unittest.skipIf(is_sanitized(), "a model of few layers does not know how to end")
 class ForcedCalls(unittest.TestCase):
     """SmolLM2, which was taught no tools, and must call some: it ends, and soon."""
 
