@@ -61,7 +61,7 @@ class SpotChecks(unittest.TestCase):
 
         def is_found():
             self.complete_all(fleet)
-            time.sleep(1.5)
+            wait_until(lambda: self.checks(fleet)["waiting"] == 0, "what was chosen is checked")
             standing = fleet.worker_state(forged)["misconduct"]
             return standing and standing["standing"] == "suspended"
 
