@@ -69,10 +69,13 @@ class Joining(unittest.TestCase):
 
     def test_a_token_of_another_fleet_is_unknown_and_has_another_pin(self):
         with tempfile.TemporaryDirectory(prefix="longhaul-joining-") as folder:
-            line = subprocess.run([self.fleet.program, "token", "--site", "office", "--state-dir", folder], capture_output=True, text=True, check=True)
-        self.assertRegex(line.stdout, r"^longhaul-worker join https://\S+:7100 lh1\.")
-        self.assertEqual(len(line.stdout.splitlines()), 1)
-        other = type(self.fleet.token())(line.stdout)
+            # With a folder for its files no gateway need serve yet.
+            words = ["--site", "office", "--state-dir", f"{folder}/state", "--output-dir", f"{folder}/tokens"]
+            subprocess.run([self.fleet.program, "token", *words], capture_output=True, check=True)
+            line = pathlib.Path(folder, "tokens", "office").read_text(encoding="ascii")
+        self.assertRegex(line, r"^longhaul-worker join https://\S+:7100 lh1\.")
+        self.assertEqual(len(line.splitlines()), 1)
+        other = type(self.fleet.token())(line)
         self.assertNotEqual(other.pin, self.fleet.token().pin)
         self.assertEqual(self.machine("stray").join(self.fleet.port, other), (403, "token_unknown"))
 
