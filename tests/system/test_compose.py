@@ -112,7 +112,8 @@ class Compose(unittest.TestCase):
             for line in ("Uid:\t10001\t10001\t10001\t10001", "CapEff:\t0000000000000000", "CapBnd:\t0000000000000000", "NoNewPrivs:\t1"):
                 self.assertIn(line, status)
             # There is no shell to write with; this makes folders where it is told to.
-            done = docker("exec", self.project.container(service), "longhaul-gateway", "token", "--site", "x", "--state-dir", "/usr/state", check=False)
+            done = docker("exec", self.project.container(service), "longhaul-gateway", "token", "--site", "x", "--state-dir", "/usr/state", "--output-dir",
+                          "/usr/tokens", check=False)
             self.assertNotEqual(done.returncode, 0)
             self.assertIn("Read-only file system", done.stderr)
 
