@@ -23,7 +23,7 @@ const char *lh_status_name(lh_status status) {
     return (unsigned)status < TABLE_LENGTH ? table[status].name : "LH_ERR_UNKNOWN";
 }
 
-/* What a message quotes may hold sequences that would drive a terminal. */
+/* Replaces control characters: a message may quote input that would otherwise drive a terminal. */
 static void make_printable(char *message) {
     for (; *message; message++)
         if (((unsigned char)*message < ' ' && *message != '\n') || *message == 0x7f)

@@ -134,7 +134,8 @@ static void take_integer(walk *w, size_t from, size_t digits) {
     w->repairs.numbers++;
 }
 
-/* A number with a point or an exponent, whose exponent's digits are the last so many. */
+/* Takes a number that has a point or an exponent. exponent_digits: the length of the exponent,
+ * which ends the number. */
 static void take_real(walk *w, size_t from, size_t length, size_t exponent_digits) {
     char text[DIGITS_MAX + 1];
     size_t end = from + length;

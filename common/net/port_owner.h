@@ -1,6 +1,6 @@
-/* Whose the listening TCP ports of this machine are, as far as /proc shows it: root sees
- * everybody's programs, others their own. For messages to people. Blocking, for milliseconds.
- * Thread: any; in a sandbox that hides /proc nobody is found. */
+/* Finds the processes that listen on this machine's TCP ports, by /proc: root sees all processes,
+ * other users see their own. Messages to people name them. Blocking, for milliseconds. Thread: any;
+ * in a sandbox that hides /proc no process is found. */
 #pragma once
 
 #include <stdbool.h>
@@ -13,7 +13,7 @@ typedef struct lh_port_owner {
     char program[16]; /* as the kernel cuts it: "longhaul-gatewa" */
 } lh_port_owner;
 
-/* False: nobody listens there, or it is not seen who does. */
+/* Finds the process that listens on the port. False: none does, or this user cannot see it. */
 bool lh_port_owner_find(uint16_t port, lh_port_owner *owner);
 /* All processes of that program that are seen; the first `most` of them go to pids[]. */
 size_t lh_port_owner_processes(const char *program, pid_t *pids, size_t most);

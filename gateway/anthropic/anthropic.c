@@ -115,7 +115,7 @@ static json_t *stop_sequence_of(const writer *w) {
     return w->stop_sequence ? json_incref(w->stop_sequence) : json_null();
 }
 
-/* What is told of the request, beside the rest of an object, which may be NULL. */
+/* Adds to the object the fields that repeat parts of the request. The object may be NULL. */
 static json_t *with_told(const writer *w, json_t *object) {
     if (object && w->told && json_object_update(object, w->told)) {
         json_decref(object);

@@ -141,7 +141,7 @@ static void read_tool_use(const lh_body_reader *block, message *m) {
     lh_text_buffer_reset(&text);
 }
 
-/* What a tool has given beside texts: a tool that was found stands there by its name. */
+/* Reads a part of a tool's result that is no text. A reference to a tool becomes its name. */
 static lh_openai_part read_result_part(const lh_body_reader *item, const char *key,
                                        const char *type, const json_t *part, lh_text_buffer *text) {
     const json_t *name = json_object_get(part, "tool_name");
@@ -182,8 +182,8 @@ static const struct {
               {"document", "user", read_source},
               {"search_result", "user", read_source}};
 
-/* What Anthropic's own tools and servers have put into an assistant's answer: the text that came of
- * it stands beside it. */
+/* Blocks of other types in an assistant's answer come from Anthropic's own tools and servers. They
+ * are left out, since the answer's text states their result. */
 static bool is_left_out(const char *role, const char *type) {
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
         if (strcmp(type, blocks[i].type) == 0)

@@ -15,8 +15,8 @@ static const json_t *keep_word(lh_openai_conversation *conversation, const char 
                : NULL;
 }
 
-/* Who wants none gets the template's way of having none. How long a thought may be is left out: it
- * ends where the model ends it, or max_tokens. */
+/* Disabled thinking is passed to the template as an effort of none. The budget of thoughts is left
+ * out: the model or max_tokens ends a thought. */
 static void read_thinking(const lh_body_reader *body, lh_openai_conversation *conversation) {
     const lh_body_reader thinking = lh_body_inside(body, "thinking", "thinking.");
     const char *type = lh_body_choice(&thinking, "type", "enabled|adaptive|disabled");

@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a program sends that is left out comes all at once, with its first request. */
+/* A program's first request already holds all kinds of parts that are left out, so that their log
+ * lines come together. */
 #define LEFT_OUT_AT_ONCE 24
 
 typedef struct lh_authenticator_client {

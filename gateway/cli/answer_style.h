@@ -4,7 +4,7 @@
 #include "common/base/options.h"
 
 typedef struct lh_answer_style {
-    const char *system;      /* what the model is told first; "": nothing */
+    const char *system;      /* the system prompt; "": none */
     const char *temperature; /* a number */
     int64_t max_tokens;      /* of an answer; 0: as many as there is room for */
 } lh_answer_style;

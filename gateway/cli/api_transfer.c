@@ -58,7 +58,8 @@ static bool is_url(const char *url) {
     return strncasecmp(url, "http://", 7) == 0 || strncasecmp(url, "https://", 8) == 0;
 }
 
-/* What libcurl says of another protocol than HTTP/1.1 would help nobody. */
+/* Reports a failed transfer. libcurl's words for a peer that does not speak HTTP/1.1 would not help
+ * the reader, so they are replaced. */
 static lh_status tell(CURLcode code, const char *url, const char *reason, lh_error *error) {
     const char *why = reason[0] ? reason : curl_easy_strerror(code);
     if (code == CURLE_URL_MALFORMAT || !is_url(url))
@@ -133,8 +134,8 @@ lh_status lh_api_transfer(const lh_api_request *request, long *http_status, lh_e
 
 /* ---- A handshake alone ---- */
 
-/* Whose certificate the other side shows is not looked at: what is asked is only whether it has
- * one. */
+/* Performs a TLS handshake. The peer's certificate is not verified: the question is only whether
+ * the peer speaks TLS. */
 static CURLcode shake_hands(CURL *easy, const char *url, const char *file) {
     curl_easy_setopt(easy, CURLOPT_URL, url);
     curl_easy_setopt(easy, CURLOPT_CONNECT_ONLY, 1L);

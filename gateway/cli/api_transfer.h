@@ -27,7 +27,7 @@ typedef struct lh_api_request {
  * LH_ERR_NO_MEMORY. */
 lh_status lh_api_transfer(const lh_api_request *request, long *http_status, lh_error *error);
 
-/* Whether somebody speaks TLS at "HOST:PORT". file: PEM with our certificate and its key.
+/* Tries a TLS handshake with the server at "HOST:PORT". file: PEM with our certificate and its key.
  * LH_ERR_UNAVAILABLE: nobody listens there; LH_ERR_PROTOCOL: who listens there speaks no TLS;
  * LH_ERR_NO_MEMORY. */
 lh_status lh_api_handshake(const char *address, const char *file, lh_error *error);

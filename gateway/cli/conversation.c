@@ -34,7 +34,7 @@ typedef struct conversation {
 
 /* ---- What is shown ---- */
 
-/* Of what a model writes only text reaches a terminal: no control sequence of any kind. */
+/* Prints a part of the answer. A terminal gets its text without any control sequence. */
 static void show(const conversation *c, const char *bytes, size_t length) {
     if (!c->is_terminal) {
         fwrite(bytes, 1, length, stdout);

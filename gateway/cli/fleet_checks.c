@@ -66,7 +66,7 @@ static void report_suspension(const lh_document_worker *w, lh_findings *f) {
               "certificate; it is tried again by itself");
 }
 
-/* Of a worker that also has another fault: it comes beside that. */
+/* Reports a worker that claims more speed than its steps show, beside any other fault of it. */
 static void report_overclaim(const lh_document_worker *w, lh_findings *f) {
     if (w->overclaims > 1)
         lh_finding_advise(

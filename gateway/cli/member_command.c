@@ -120,13 +120,7 @@ static void print_authority(const lh_authority_entry *entry) {
 
 static lh_status print_json(const lh_records *records, lh_error *error) {
     lh_text_buffer out = {0};
-    lh_status status = lh_records_list_members(records, time(NULL), &out);
-    if (status == LH_OK)
-        status = lh_text_buffer_print(&out, error);
-    else
-        lh_fail(error, status, "no memory for the list");
-    lh_text_buffer_reset(&out);
-    return status;
+    return lh_table_print_rendered(lh_records_list_members(records, time(NULL), &out), &out, error);
 }
 
 /* Of each name the youngest certificate. */

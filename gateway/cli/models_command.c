@@ -5,6 +5,7 @@
 #include "gateway/cli/json_option.h"
 #include "gateway/cli/models_list_json.h"
 #include "gateway/cli/models_option.h"
+#include "gateway/cli/table.h"
 #include "gateway/models/model_facts.h"
 #include "gateway/models/models_folder.h"
 
@@ -85,13 +86,7 @@ static void print_model(const lh_models_entry *entry) {
 
 static lh_status print_json(const char *folder, const lh_models_list *list, lh_error *error) {
     lh_text_buffer out = {0};
-    lh_status status = lh_models_list_render(folder, list, &out);
-    if (status == LH_OK)
-        status = lh_text_buffer_print(&out, error);
-    else
-        lh_fail(error, status, "no memory for the list");
-    lh_text_buffer_reset(&out);
-    return status;
+    return lh_table_print_rendered(lh_models_list_render(folder, list, &out), &out, error);
 }
 
 static void print_list(const char *folder, const lh_models_list *list) {

@@ -238,13 +238,7 @@ static void print_invitation(const lh_invitation *invitation, int64_t now_s) {
 
 static lh_status print_json(const lh_records *records, lh_error *error) {
     lh_text_buffer out = {0};
-    lh_status status = lh_records_list_tokens(records, time(NULL), &out);
-    if (status == LH_OK)
-        status = lh_text_buffer_print(&out, error);
-    else
-        lh_fail(error, status, "no memory for the list");
-    lh_text_buffer_reset(&out);
-    return status;
+    return lh_table_print_rendered(lh_records_list_tokens(records, time(NULL), &out), &out, error);
 }
 
 static lh_status print_tokens(const lh_records *records, lh_error *error) {

@@ -294,7 +294,7 @@ static bool parse_item(parser *own, lh_grammar_node *node) {
     return true;
 }
 
-/* With the name that an alternative may be given. */
+/* Reads items, and the name that may follow them behind an arrow; names change nothing. */
 static lh_grammar_node parse_sequence(parser *own, bool over_lines) {
     lh_grammar_nodes list = {0};
     for (skip_space(own, over_lines); !lh_grammar_reader_has_failed(&own->in);
@@ -335,7 +335,7 @@ static lh_grammar_node parse_alternatives(parser *own, bool over_lines) {
 
 /* ---- Statements ---- */
 
-/* Of Lark's own library. */
+/* The terminals of Lark's own library, as regular expressions. */
 static const struct {
     const char *name, *pattern;
 } commons[] = {

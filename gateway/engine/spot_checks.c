@@ -21,7 +21,7 @@
 /* As long as misconduct remembers a fault. */
 #define PATIENCE_US 600000000
 
-/* What a chain is asked. */
+/* The case that a chain recomputes now. */
 typedef struct spot_question {
     lh_spot_case *spot; /* NULL: nothing */
     lh_spot_opinion opinion;
