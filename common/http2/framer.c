@@ -120,9 +120,6 @@ void lh_h2_framer_fail_code(lh_h2_framer *framer, ssize_t code) {
     if (code == NGHTTP2_ERR_FLOODED)
         lh_h2_framer_fail(framer, LH_ERR_LIMIT,
                           "the peer floods the connection with control frames");
-    else if (code == NGHTTP2_ERR_BAD_CLIENT_MAGIC)
-        lh_h2_framer_fail(framer, LH_ERR_PROTOCOL,
-                          "the peer does not speak HTTP/2 with prior knowledge");
     else
         lh_h2_framer_fail(framer, LH_ERR_PROTOCOL, nghttp2_strerror((int)code));
 }

@@ -14,7 +14,8 @@
 
 enum {
     FRAME_HEADER_BYTES = 9,
-    OUTBOUND_SPARE = 1024 /* control frames in the queue, above what its streams may cause */
+    OUTBOUND_SPARE = 1024, /* control frames in the queue, above what its streams may cause */
+    PREFACE_QUOTED_BYTES = 24
 };
 
 struct lh_h2_session {
@@ -351,6 +352,17 @@ static const char *foreign_protocol(const lh_h2_session *session, const uint8_t 
     return NULL;
 }
 
+/* The first bytes name the program that took the wrong port, so the reason quotes them. */
+static void fail_preface(lh_h2_framer *framer, const uint8_t *bytes, size_t length) {
+    char quoted[PREFACE_QUOTED_BYTES + 1] = {0};
+    char reason[sizeof framer->reason];
+    for (size_t i = 0; i < length && i < PREFACE_QUOTED_BYTES; i++)
+        quoted[i] = bytes[i] >= ' ' && bytes[i] <= '~' && bytes[i] != '"' ? (char)bytes[i] : '.';
+    snprintf(reason, sizeof reason,
+             "the peer does not speak HTTP/2 with prior knowledge: it begins with '%s'", quoted);
+    lh_h2_framer_fail(framer, LH_ERR_PROTOCOL, reason);
+}
+
 static lh_status count_frames(lh_h2_session *session, const uint8_t *bytes, size_t length,
                               lh_error *error) {
     lh_h2_frame_header frame;
@@ -376,7 +388,9 @@ lh_status lh_h2_session_receive(lh_h2_session *session, const uint8_t *bytes, si
     size_t queue_max = OUTBOUND_SPARE + 4u * (size_t)session->config.limits->streams_max;
     if (code >= 0 && nghttp2_session_get_outbound_queue_size(framer->nghttp2) > queue_max)
         code = NGHTTP2_ERR_FLOODED;
-    if (code < 0)
+    if (code == NGHTTP2_ERR_BAD_CLIENT_MAGIC)
+        fail_preface(framer, bytes, length);
+    else if (code < 0)
         lh_h2_framer_fail_code(framer, code);
     return lh_h2_framer_failure(framer, error);
 }

@@ -1190,7 +1190,7 @@ static void wrong_protocols_are_named(void **state) {
         {"\x18\x03\x01\x02\x01\x01\x01\x01\xfc\x03\x03", "does not speak HTTP/2"},
         {"\x16\x02\x01\x02\x01\x01\x01\x01\xfc\x03\x03", "does not speak HTTP/2"},
         {"HTTP/1.1 400 Bad Request\r\n\r\n", "speaks HTTP/1"},
-        {"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "does not speak HTTP/2"},
+        {"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "begins with 'GET / HTTP/1.1..Host: x.'"},
         {"PRI * HTTP/2.0\r\n\r\nXX\r\n\r\n", "does not speak HTTP/2"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
