@@ -81,10 +81,11 @@ class Fleet:
 
     def start_worker(self, number):
         name = f"worker-{number + 1}"
+        # None of the kernel's own ports: a test that asks where nobody listens any more would find this worker.
         worker = Program(
             name,
             [*self.worker_programs.get(number, [self.worker_program]), "--name", name, "--site", f"site-{number + 1}", "--gateway",
-             f"http://{self.gateway_host}:{self.gateway_port_for(number)}", "--listen", "127.0.0.1:0", "--threads", str(self.threads),
+             f"http://{self.gateway_host}:{self.gateway_port_for(number)}", "--listen", f"127.0.0.1:{free_port()}", "--threads", str(self.threads),
              "--cache-dir", self.cache_folder(number), *self.worker_flags],
             self.folder,
         )
