@@ -6,7 +6,10 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-DOCUMENTS = ("*.md", "docs/*.md", "common/protocol/*.md", "deploy/*.md")
+DOCUMENTS = ("*.md", "docs/*.md", "docs/decisions/*.md", "common/protocol/*.md", "deploy/*.md")
+# Written for readers of the code: their prose keeps to the columns of the code.
+WRAPPED = ("CHANGELOG.md", "docs/ARCHITECTURE.md", "docs/CODE_REVIEW.md", "docs/GLOSSARY.md", "docs/decisions/*.md")
+COLUMNS = 100
 ROOMS = ("common", "gateway", "kernels", "link", "worker", "tests", "deploy", "docs", "cmake")
 
 CODE = re.compile(r"`([^`\n]+)`")
@@ -102,12 +105,29 @@ def comment_problems(root, path, files):
                 yield f"a comment names {name}, and there is no such file"
 
 
+def readmes(root):
+    """Those of the rooms."""
+    return [path for room in ROOMS for path in sorted((root / room).rglob("README.md")) if "vectors" not in path.parts]
+
+
+def matching(root, patterns):
+    return [path for pattern in patterns for path in sorted(root.glob(pattern))]
+
+
+def width_problems(text):
+    for line in prose(text):
+        if len(line) > COLUMNS and not line.startswith("|"):
+            yield f"a line has more than {COLUMNS} columns: {line}"
+
+
 def problems(root):
     symbols, files = names_of(root)
-    for pattern in DOCUMENTS:
-        for path in sorted(root.glob(pattern)):
-            for problem in document_problems(root, path, symbols, files):
-                yield f"{path.relative_to(root)}: {problem}"
+    for path in sorted({*matching(root, DOCUMENTS), *readmes(root)}):
+        for problem in document_problems(root, path, symbols, files):
+            yield f"{path.relative_to(root)}: {problem}"
+    for path in sorted({*matching(root, WRAPPED), *readmes(root)}):
+        for problem in width_problems(path.read_text()):
+            yield f"{path.relative_to(root)}: {problem}"
     for path in sorted(sources(root)):
         for problem in comment_problems(root, path, files):
             yield f"{path.relative_to(root)}: {problem}"
@@ -130,6 +150,15 @@ def self_test():
             page.write_text(text)
             assert not list(problems(root)), list(problems(root))
         page.write_text("")
+        page = root / "common" / "README.md"
+        page.write_text("`lh_gone`")
+        assert any("common/README.md: names lh_gone" in problem for problem in problems(root))
+        wide = "word " * 20 + "more"
+        page.write_text(wide)
+        assert any("more than 100 columns" in problem for problem in problems(root))
+        for text in (f"    {wide}", f"| {wide} |", f"```\n{wide}\n```", wide[:COLUMNS]):
+            page.write_text(text)
+            assert not list(problems(root)), list(problems(root))
         (root / "common" / "log.h").write_text("/* As in gone.h. */\n")
         assert any("a comment names gone.h" in problem for problem in problems(root))
 
