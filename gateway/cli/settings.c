@@ -234,7 +234,8 @@ static const lh_option options[] = {
      "how long sequences stand still, when a chain has broken and nothing takes over, before they "
      "fail"},
     {"takeover-timeout-ms", LH_OPTION_NUMBER, AT(takeover_timeout_ms), "60000", "MS", 0, 3600000,
-     NULL, "how long they wait at most while other workers fetch and load what was lost"},
+     NULL,
+     "how long they wait without a further byte while other workers fetch and load what was lost"},
     {"drain-timeout", LH_OPTION_NUMBER, AT(drain_timeout), "30", "SECONDS", 0, 86400, NULL,
      "how long requests in progress may go on after SIGTERM; a second signal ends them at once"},
     {"strict-params", LH_OPTION_FLAG, AT(strict_params), "0", NULL, 0, 0, NULL,

@@ -6,6 +6,7 @@
 #include "common/base/random_id.h"
 #include "common/json/json_text.h"
 #include "gateway/openai/lookup.h"
+#include "gateway/openai/outage.h"
 #include "gateway/openai/timing.h"
 
 #include <assert.h>
@@ -348,7 +349,9 @@ static lh_http_progress stay_alive(lh_openai_answer *answer) {
         lh_http_exchange_wake_at(answer->exchange, deadline_us);
         return LH_HTTP_WAIT;
     }
-    return answer->dialect->keep_alive(answer->writer) ? LH_HTTP_BREAK : LH_HTTP_READY;
+    char waiting[LH_OPENAI_WAITING_BYTES];
+    lh_openai_outage_waiting(answer->service, waiting);
+    return answer->dialect->keep_alive(answer->writer, waiting) ? LH_HTTP_BREAK : LH_HTTP_READY;
 }
 
 /* False: the client takes so little, and others need the memory. */
