@@ -149,6 +149,11 @@ static const lh_option options[] = {
      NULL,
      "for how long workers must have been there before the chain changes for their sake; six times "
      "as long, or longer where it does not last, lie between two such changes"},
+    {"cover", LH_OPTION_CHOICE, AT(cover), "disk", NULL, 0, 0, "disk|off",
+     "while the chain serves, workers fetch to their disks what they would need after the loss of "
+     "another one, so that such a loss waits for no link"},
+    {"cover-share", LH_OPTION_NUMBER, AT(cover_share), "10", "PERCENT", 1, 100, NULL,
+     "how much of its link each of them may take for that"},
     {"survey-bytes", LH_OPTION_BYTES, AT(survey_bytes), "64M", "BYTES", 0, (int64_t)1 << 50, NULL,
      "how much may be sent in an hour, by all workers together, to measure links between sites "
      "that "
