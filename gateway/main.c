@@ -163,6 +163,7 @@ static lh_status start_engine(gateway *g, lh_error *error) {
                   .lease_us = s->lease_ms * 1000,
                   .rebalance_delay_us =
                       strcmp(s->rebalance, "auto") == 0 ? s->rebalance_delay_ms * 1000 : 0,
+                  .cover_share = strcmp(s->cover, "disk") == 0 ? (double)s->cover_share / 100 : 0,
                   .survey_bytes = (uint64_t)s->survey_bytes,
                   .probation_us = s->renew_ms * 1000 * PROBATION_RENEWALS,
                   .first_epoch = (uint32_t)time(NULL)},

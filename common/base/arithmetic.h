@@ -11,6 +11,10 @@ static inline uint32_t lh_max_u32(uint32_t a, uint32_t b) {
     return a > b ? a : b;
 }
 
+static inline uint64_t lh_min_u64(uint64_t a, uint64_t b) {
+    return a < b ? a : b;
+}
+
 static inline int64_t lh_min_i64(int64_t a, int64_t b) {
     return a < b ? a : b;
 }

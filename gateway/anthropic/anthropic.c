@@ -148,10 +148,14 @@ static lh_status fail(void *context, const lh_openai_error *error) {
 }
 
 /* Clients expect the message's start before any other event. */
-static lh_status keep_alive(void *context) {
+static lh_status keep_alive(void *context, const char *waiting) {
     const writer *w = context;
-    return w->is_open ? lh_server_events_put(w->events, "ping", json_pack("{s:s}", "type", "ping"))
-                      : lh_server_events_keep_alive(w->events);
+    if (!w->is_open || waiting[0]) {
+        lh_status status = lh_server_events_keep_alive(w->events, waiting);
+        if (status || !w->is_open)
+            return status;
+    }
+    return lh_server_events_put(w->events, "ping", json_pack("{s:s}", "type", "ping"));
 }
 
 static json_t *whole(void *context, const lh_token_usage *usage) {

@@ -93,6 +93,13 @@ typedef struct lh_document_chain {
     lh_document_link *links;
     size_t stage_count, link_count;
     char next_cause[LH_DOCUMENT_TEXT_BYTES]; /* "": no other chain is being prepared */
+    /* What a loss of a worker would cost: the worst of those that have been looked at. */
+    struct {
+        char worker[LH_NAME_BYTES]; /* that would be lost; "": all are covered, or none is known */
+        bool is_possible;           /* the others have room for the model */
+        int64_t layers_to_fetch;    /* by the one that lacks most */
+    } worst_loss;
+    int64_t losses; /* that have been looked at */
     struct {
         char objective[16], unit[16];        /* "": nothing has been looked for */
         double present, best;                /* 0: not known, or beyond the bound */

@@ -1,6 +1,7 @@
 /* Every field may be missing or of another type: the gateway may be of another version. */
 #include "gateway/cli/fleet_document_json.h"
 
+#include "common/base/arithmetic.h"
 #include "common/json/json_object.h"
 
 #include <math.h>
@@ -194,6 +195,29 @@ static void read_better(const json_t *better, lh_document_chain *chain) {
     }
 }
 
+/* Keeps the one that costs most: nothing serves without it, or most is to be fetched. */
+static void read_loss(const json_t *loss, lh_document_chain *chain) {
+    const json_t *stages = json_object_get(loss, "stages");
+    const bool is_possible = json_is_true(json_object_get(loss, "possible"));
+    int64_t layers = 0;
+    for (size_t i = 0; i < json_array_size(stages); i++)
+        layers = lh_max_i64(layers, integer_of(json_array_get(stages, i), "layers_to_fetch"));
+    const bool has_worse = chain->worst_loss.worker[0] &&
+                           (!chain->worst_loss.is_possible ||
+                            (is_possible && chain->worst_loss.layers_to_fetch >= layers));
+    if ((is_possible && layers == 0) || has_worse)
+        return;
+    COPY(chain->worst_loss.worker, loss, "lost");
+    chain->worst_loss.is_possible = is_possible;
+    chain->worst_loss.layers_to_fetch = layers;
+}
+
+static void read_losses(const json_t *losses, lh_document_chain *chain) {
+    chain->losses = (int64_t)json_array_size(losses);
+    for (size_t i = 0; i < json_array_size(losses); i++)
+        read_loss(json_array_get(losses, i), chain);
+}
+
 static lh_status read_chain(const json_t *object, lh_document_chain *chain, lh_error *error) {
     const json_t *overlap = costs_of(object), *queue = json_object_get(object, "queue"),
                  *stages = json_object_get(object, "stages"),
@@ -204,6 +228,7 @@ static lh_status read_chain(const json_t *object, lh_document_chain *chain, lh_e
     COPY(chain->lacks, overlap, "lacks");
     COPY(chain->next_cause, json_object_get(object, "next"), "cause");
     read_better(json_object_get(object, "better"), chain);
+    read_losses(json_object_get(object, "losses"), chain);
     chain->epoch = integer_of(object, "epoch");
     chain->is_measured = json_array_size(json_object_get(overlap, "stages")) > 0;
     chain->token_ms = number_of(overlap, "token_ms");

@@ -149,6 +149,11 @@ static const lh_option options[] = {
      NULL,
      "for how long workers must have been there before the chain changes for their sake; six times "
      "as long, or longer where it does not last, lie between two such changes"},
+    {"cover", LH_OPTION_CHOICE, AT(cover), "disk", NULL, 0, 0, "disk|off",
+     "while the chain serves, workers fetch to their disks what they would need after the loss of "
+     "another one, so that such a loss waits for no link"},
+    {"cover-share", LH_OPTION_NUMBER, AT(cover_share), "10", "PERCENT", 1, 100, NULL,
+     "how much of its link each of them may take for that"},
     {"survey-bytes", LH_OPTION_BYTES, AT(survey_bytes), "64M", "BYTES", 0, (int64_t)1 << 50, NULL,
      "how much may be sent in an hour, by all workers together, to measure links between sites "
      "that "
@@ -234,7 +239,8 @@ static const lh_option options[] = {
      "how long sequences stand still, when a chain has broken and nothing takes over, before they "
      "fail"},
     {"takeover-timeout-ms", LH_OPTION_NUMBER, AT(takeover_timeout_ms), "60000", "MS", 0, 3600000,
-     NULL, "how long they wait at most while other workers fetch and load what was lost"},
+     NULL,
+     "how long they wait without a further byte while other workers fetch and load what was lost"},
     {"drain-timeout", LH_OPTION_NUMBER, AT(drain_timeout), "30", "SECONDS", 0, 86400, NULL,
      "how long requests in progress may go on after SIGTERM; a second signal ends them at once"},
     {"strict-params", LH_OPTION_FLAG, AT(strict_params), "0", NULL, 0, 0, NULL,

@@ -31,6 +31,8 @@ typedef struct lh_gateway_settings {
     int64_t workers, replicas, stages, plan_delay_ms, renew_ms, lease_ms, rebalance_delay_ms;
     const char *tensor_parallel; /* LH_TEAM_POLICY_CHOICES */
     const char *rebalance;
+    const char *cover; /* "disk", "off" */
+    int64_t cover_share;
     int64_t survey_bytes;
     const char *spot_check; /* a share, 0 to 1 */
     const char *objective;  /* "off" or lh_goal_parse */

@@ -306,6 +306,24 @@ static void put_slowed(lh_text_page *p, const lh_document_chain *chain) {
     }
 }
 
+/* What the loss of a worker costs, once every one has been looked at. */
+static void put_losses(lh_text_page *p, const lh_document_chain *chain) {
+    char text[LH_DOCUMENT_TEXT_BYTES];
+    if (chain->losses == 0 || chain->losses < (int64_t)chain->stage_count)
+        return;
+    if (!chain->worst_loss.worker[0])
+        snprintf(text, sizeof text,
+                 "Whichever worker is lost, the others have its layers on their disks.");
+    else if (!chain->worst_loss.is_possible)
+        snprintf(text, sizeof text, "Without %s the others have no room for the model.",
+                 chain->worst_loss.worker);
+    else
+        snprintf(text, sizeof text,
+                 "Without %s another worker would still have to fetch %lld layers.",
+                 chain->worst_loss.worker, (long long)chain->worst_loss.layers_to_fetch);
+    put_paragraph(p, text);
+}
+
 /* Nothing where the chain is as good as the best that is known. */
 static void put_better(lh_text_page *p, const lh_document_chain *chain) {
     char text[2 * LH_DOCUMENT_TEXT_BYTES];
@@ -352,6 +370,7 @@ static void put_chain(lh_text_page *p, const lh_fleet_document *document,
     }
     put_bottleneck(p, chain, &b);
     put_slowed(p, chain);
+    put_losses(p, chain);
     put_better(p, chain);
 }
 

@@ -30,6 +30,7 @@ struct lh_chain_controller {
     lh_cost_chain costs;
     lh_claims *claims; /* NULL: all are believed */
     lh_claim_review review;
+    lh_load_progress load;
     bool wants_abandon, wants_connect, wants_try, has_stand_in;
     /* Of the last CONNECT; "": none yet. */
     char first[LH_WORKER_NAME_BYTES], relay[LH_WORKER_NAME_BYTES], address[LH_ADDRESS_BYTES];
@@ -224,6 +225,10 @@ static void settle(lh_chain_controller *controller, int64_t now_us) {
     settle_after(controller, "", now_us);
 }
 
+lh_load_estimate lh_chain_controller_load(const lh_chain_controller *controller, int64_t now_us) {
+    return lh_load_progress_estimate(&controller->load, now_us);
+}
+
 /* ---- What happens ---- */
 
 /* Sequences that could go on with another chain do not keep a worker that is to leave. */
@@ -255,9 +260,11 @@ lh_status lh_chain_controller_put(lh_chain_controller *controller, const lh_work
     note_load(controller);
     lh_status status = lh_fleet_put(controller->fleet, report, now_us, answer, error);
     note_links(controller, report, now_us);
-    if (lh_chain_is_loading(lh_fleet_chain(controller->fleet),
-                            lh_fleet_registry(controller->fleet)))
-        lh_scheduler_expect_chain(controller->scheduler, now_us + EXPECTATION_US);
+    lh_load_progress_observe(&controller->load, lh_fleet_chain(controller->fleet),
+                             lh_fleet_registry(controller->fleet), now_us);
+    if (controller->load.is_loading)
+        lh_scheduler_expect_chain(controller->scheduler, now_us + EXPECTATION_US,
+                                  controller->load.grown_us);
     settle(controller, now_us);
     if (lh_chain_find(lh_fleet_chain(controller->fleet), report->name) >= 0)
         update_costs(controller);

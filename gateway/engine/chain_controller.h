@@ -6,6 +6,7 @@
 
 #include "common/net/tls_identity.h"
 #include "gateway/fleet/fleet.h"
+#include "gateway/fleet/load_progress.h"
 #include "gateway/schedule/scheduler.h"
 
 typedef struct lh_chain_controller lh_chain_controller;
@@ -103,3 +104,5 @@ bool lh_chain_controller_next_action(lh_chain_controller *controller, int64_t no
  * is told of sequences (submit, cancel, migrate) directly, and of the chain by the controller. */
 const lh_fleet *lh_chain_controller_fleet(const lh_chain_controller *controller);
 lh_scheduler *lh_chain_controller_scheduler(const lh_chain_controller *controller);
+/* How far the workers are with what the chain needs, by their latest reports. */
+lh_load_estimate lh_chain_controller_load(const lh_chain_controller *controller, int64_t now_us);

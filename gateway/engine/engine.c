@@ -27,6 +27,8 @@
 
 /* Prometheus asks every few seconds at most. */
 #define METRICS_EVERY_MS 1000
+/* New requests wait for a chain that is ready within this time. */
+#define SHORT_WAIT_US 10000000
 
 struct lh_engine {
     lh_engine_options options;
@@ -49,6 +51,8 @@ struct lh_engine {
     lh_fleet_server *server;
     uint32_t parts_open; /* drivers and server: the loop ends when all have closed */
     bool was_ready, is_closing;
+    /* The next chain takes so long to load that new requests do better later, or elsewhere. */
+    bool is_away_for_long;
 
     /* Read and written by any thread. */
     atomic_bool is_draining, is_stopping;
@@ -81,14 +85,30 @@ static void refuse(const lh_engine *engine, bool is_draining, lh_error *refusal)
                 is_draining ? "the gateway is stopping" : "no complete chain of workers is there");
 }
 
-/* Of the first chain that is not ready. */
+/* Of the chain that is likely to be ready first. */
+static void note_load(const lh_chain_controller *controller, lh_engine_outage *outage) {
+    const lh_load_estimate load = lh_chain_controller_load(controller, lh_clock_us());
+    if (!load.is_loading || (outage->is_loading && outage->ready_us <= load.ready_us))
+        return;
+    outage->is_loading = true;
+    outage->loaded_percent = load.percent;
+    outage->ready_us = load.ready_us;
+}
+
+/* The reason is that of the first chain that is not ready. */
 static void publish_outage(lh_engine *engine, bool is_up) {
-    lh_engine_outage now = {0};
-    for (uint32_t i = 0; !is_up && i < lh_router_count(engine->router) && !now.reason[0]; i++) {
-        const lh_fleet *fleet = lh_chain_controller_fleet(lh_router_controller(engine->router, i));
+    lh_engine_outage now = {.is_out = !is_up};
+    for (uint32_t i = 0; !is_up && i < lh_router_count(engine->router); i++) {
+        const lh_chain_controller *controller = lh_router_controller(engine->router, i);
+        const lh_fleet *fleet = lh_chain_controller_fleet(controller);
+        note_load(controller, &now);
+        if (now.reason[0])
+            continue;
         snprintf(now.reason, sizeof now.reason, "%s", lh_fleet_reason(fleet));
         snprintf(now.shortfall, sizeof now.shortfall, "%s", lh_fleet_shortfall(fleet));
     }
+    engine->is_away_for_long =
+        now.is_loading && now.ready_us != INT64_MAX && now.ready_us - lh_clock_us() > SHORT_WAIT_US;
     pthread_mutex_lock(&engine->outage_mutex);
     engine->outage = now;
     pthread_mutex_unlock(&engine->outage_mutex);
@@ -104,6 +124,7 @@ static void publish(lh_engine *engine) {
                     before = (lh_engine_state)atomic_load(&engine->state);
     if (state != LH_ENGINE_READY || before != LH_ENGINE_READY)
         publish_outage(engine, state == LH_ENGINE_READY);
+    bool is_closed = is_draining || engine->is_away_for_long;
     atomic_store(&engine->running, running);
     atomic_store(&engine->waiting, waiting);
     atomic_store(&engine->positions, positions);
@@ -111,7 +132,7 @@ static void publish(lh_engine *engine) {
     lh_error refusal;
     refuse(engine, is_draining, &refusal);
     lh_submission_queue_set_gate(engine->submissions,
-                                 is_draining ? INT64_MIN : lh_router_open_until_us(engine->router),
+                                 is_closed ? INT64_MIN : lh_router_open_until_us(engine->router),
                                  positions, &refusal);
     /* Last: whoever has seen that it is ready is let in. */
     atomic_store(&engine->state, (int)state);

@@ -54,10 +54,14 @@ typedef enum lh_engine_state {
 lh_engine_state lh_engine_current_state(const lh_engine *engine);
 /* With what lh_engine_submit would fail where the engine is not ready. */
 void lh_engine_refusal(const lh_engine *engine, lh_error *refusal);
-/* Why no chain serves, as GET /fleet tells it, with names of workers; and without them, that the
- * model does not fit. Each "" where it does, or is not known. */
+/* Why no chain serves: `reason` as GET /fleet reports it, with names of workers; `shortfall`
+ * without them, that the model does not fit. Each is "" where it does, or is not known. */
 typedef struct lh_engine_outage {
+    bool is_out; /* no chain serves */
     char reason[LH_ERROR_MESSAGE_BYTES], shortfall[LH_ERROR_MESSAGE_BYTES];
+    bool is_loading; /* workers fetch and load what the next chain needs, of which they have */
+    uint32_t loaded_percent;
+    int64_t ready_us; /* about then they have all of it; INT64_MAX: not known yet */
 } lh_engine_outage;
 void lh_engine_current_outage(lh_engine *engine, lh_engine_outage *outage);
 /* What there is for sequences, and what is left of it for further ones. */

@@ -2,6 +2,7 @@
  * all chains, hops or workers before the next one. */
 #include "gateway/engine/fleet_metrics.h"
 
+#include "common/base/arithmetic.h"
 #include "common/protocol/wire_type.h"
 
 #include <stdio.h>
@@ -16,6 +17,7 @@ static double seconds(double us) {
 
 typedef struct chain_view {
     const char *name;
+    const lh_fleet *fleet;
     const lh_chain *chain;
     const lh_registry *registry;
     const lh_misconduct *misconduct;
@@ -31,6 +33,7 @@ static chain_view view_chain(const lh_router *router, const lh_fleet_view *view,
     const lh_fleet *fleet = lh_chain_controller_fleet(controller);
     const lh_scheduler *scheduler = lh_chain_controller_scheduler(controller);
     return (chain_view){.name = lh_router_name(router, index),
+                        .fleet = fleet,
                         .chain = lh_fleet_chain(fleet),
                         .registry = lh_fleet_registry(fleet),
                         .misconduct = lh_router_misconduct(router),
@@ -47,6 +50,24 @@ static double chain_ready(const chain_view *v) {
 
 static double chain_epoch(const chain_view *v) {
     return v->chain->epoch;
+}
+
+/* Of the loss that costs most; those without which nothing serves are no matter of fetching. */
+static double layers_to_fetch(const chain_view *v) {
+    const lh_cover *cover = lh_fleet_cover(v->fleet);
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < cover->plan_count; i++)
+        most = lh_max_u32(most, lh_cover_missing(&cover->plans[i], lh_fleet_registry(v->fleet),
+                                                 lh_fleet_model_digest(v->fleet)));
+    return most;
+}
+
+static double losses_without_plan(const chain_view *v) {
+    const lh_cover *cover = lh_fleet_cover(v->fleet);
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < cover->plan_count; i++)
+        count += cover->plans[i].part_count == 0;
+    return count;
 }
 
 static double chain_stages(const chain_view *v) {
@@ -117,6 +138,10 @@ static const struct chain_family {
     {"longhaul_chain_epoch", LH_METRIC_GAUGE, chain_epoch,
      "Grows each time that the chain is formed."},
     {"longhaul_chain_stages", LH_METRIC_GAUGE, chain_stages, "Workers of the chain."},
+    {"longhaul_cover_layers_to_fetch", LH_METRIC_GAUGE, layers_to_fetch,
+     "Layers that one worker would still have to fetch after the loss of another one, at worst."},
+    {"longhaul_cover_losses_without_plan", LH_METRIC_GAUGE, losses_without_plan,
+     "Workers of the chain without which the others have no room for the model."},
     {"longhaul_steps_total", LH_METRIC_COUNTER, figure_steps, "Steps sent through the chain."},
     {"longhaul_step_rows_total", LH_METRIC_COUNTER, figure_rows, "Rows (tokens) of those steps."},
     {"longhaul_forced_tokens_total", LH_METRIC_COUNTER, figure_forced_tokens,

@@ -235,6 +235,29 @@ static json_t *render_successor(const lh_fleet *fleet) {
     return json_pack("{s:s, s:o}", "cause", cause, "stages", stages);
 }
 
+/* What each loss of a worker would cost, as far as it has been looked at. */
+static json_t *render_losses(const lh_fleet *fleet) {
+    const lh_cover *cover = lh_fleet_cover(fleet);
+    const lh_registry *registry = lh_fleet_registry(fleet);
+    const char *model_digest = lh_fleet_model_digest(fleet);
+    json_t *losses = json_array();
+    for (uint32_t i = 0; i < cover->plan_count; i++) {
+        const lh_cover_plan *plan = &cover->plans[i];
+        json_t *parts = json_array();
+        for (uint32_t k = 0; k < plan->part_count; k++) {
+            const lh_cover_part *part = &plan->parts[k];
+            json_array_append_new(
+                parts,
+                json_pack("{s:s, s:o, s:i}", "worker", part->worker, "layers",
+                          lh_layers_render(part->first_layer, part->last_layer), "layers_to_fetch",
+                          (int)lh_cover_part_missing(part, registry, model_digest)));
+        }
+        json_array_append_new(losses, json_pack("{s:s, s:b, s:o}", "lost", plan->lost, "possible",
+                                                (int)(plan->part_count > 0), "stages", parts));
+    }
+    return losses;
+}
+
 /* A worker, or the gateway. */
 static const char *end_of(const char *name) {
     return name[0] ? name : "gateway";
@@ -264,13 +287,14 @@ static json_t *render_chain(const lh_chain_controller *controller, const lh_hop_
     const lh_fleet *fleet = lh_chain_controller_fleet(controller);
     const lh_chain *chain = lh_fleet_chain(fleet);
     return json_pack(
-        "{s:s, s:I, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:O}", "name", chain->name, "epoch",
+        "{s:s, s:I, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:O}", "name", chain->name, "epoch",
         (json_int_t)chain->epoch, "state", chain_states[chain->state], "reason",
         text_or_null(lh_fleet_reason(fleet)), "stages",
         render_stages(chain, lh_fleet_registry(fleet)), "links",
         render_links(chain, lh_fleet_registry(fleet), first_hop, lh_fleet_first_hop_error(fleet),
                      now_us),
-        "next", render_successor(fleet), "better", lh_plan_view_render(fleet, now_us), "overlap",
+        "next", render_successor(fleet), "losses", render_losses(fleet), "better",
+        lh_plan_view_render(fleet, now_us), "overlap",
         lh_overlap_json_render(lh_scheduler_planner(lh_chain_controller_scheduler(controller))),
         "queue", queue);
 }

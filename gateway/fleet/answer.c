@@ -1,6 +1,8 @@
 /* From the stages of two chains. */
 #include "gateway/fleet/answer.h"
 
+#include <assert.h>
+
 /* How many times as often workers report while their chain forms, or its successor is prepared. */
 #define FORMING_HASTE 5
 
@@ -74,4 +76,16 @@ void lh_answer_make(const lh_fleet_options *options, const lh_handover *handover
         has_stage && (chain->state != LH_CHAIN_READY || lh_handover_successor(handover));
     if (is_awaited || answer->has_prepare || answer->has_trial)
         answer->renew_us /= FORMING_HASTE;
+}
+
+void lh_answer_add_cover(lh_fleet_answer *answer, const lh_chain *chain, uint32_t first_layer,
+                         uint32_t last_layer, uint64_t bytes_per_s) {
+    assert(!answer->has_prepare && chain->stage_count > 0 && first_layer < last_layer);
+    answer->has_prepare = true;
+    answer->prepare_holds = false;
+    answer->prepare_bytes_per_s = bytes_per_s;
+    answer->prepare = (lh_assignment){.chain = chain->name,
+                                      .stage = {.first_layer = first_layer,
+                                                .last_layer = last_layer,
+                                                .wire = chain->stages[0].wire}};
 }

@@ -25,7 +25,8 @@ typedef struct lh_fleet_answer {
     bool is_urgent; /* sequences wait for it */
     lh_assignment assignment;
     bool has_prepare, prepare_holds;
-    lh_assignment prepare; /* its part of the next chain, of epoch 0 */
+    lh_assignment prepare;        /* its part of the next chain, of epoch 0; or its cover */
+    uint64_t prepare_bytes_per_s; /* that it is to be fetched with at most; 0: any */
     bool has_trial;
     lh_assignment trial; /* its place in the next chain, of epoch 0: the hop after it is tried */
     bool has_survey;
@@ -42,3 +43,7 @@ typedef struct lh_fleet_answer {
 void lh_answer_make(const lh_fleet_options *options, const lh_handover *handover,
                     const lh_handover_view *view, const lh_worker_report *report,
                     lh_fleet_answer *answer);
+/* Asks the worker, who is to prepare nothing else, to fetch these layers of the chain's model into
+ * its cache (cover.h), with so many bytes a second at most. */
+void lh_answer_add_cover(lh_fleet_answer *answer, const lh_chain *chain, uint32_t first_layer,
+                         uint32_t last_layer, uint64_t bytes_per_s);

@@ -49,6 +49,7 @@ struct lh_fleet {
     lh_relay_breaks relay_breaks;
     lh_handover handover;
     lh_live_planner planner;
+    lh_cover cover;
     lh_epoch_counter epochs;
     lh_chain chain;
     lh_chain formed; /* as it was last formed */
@@ -175,6 +176,33 @@ static bool plan(lh_fleet *fleet, int64_t now_us) {
     return true;
 }
 
+/* The chain that was planned for the loss of the worker that is gone, where less is to be fetched
+ * for it than for what would be planned now: it serves sooner. False: the chain is as it was. */
+static bool plan_stand_in(lh_fleet *fleet, int64_t now_us) {
+    const char *lost;
+    bool restarted;
+    if (lh_chain_missing(&fleet->chain, fleet->registry, &restarted, &lost) < 0)
+        return false;
+    const lh_cover_plan *cover = lh_cover_find(&fleet->cover, lost);
+    const lh_draft_view view = {fleet->registry, &fleet->avoidance, &fleet->planner};
+    const char *digest = fleet->options.model_digest;
+    lh_chain draft = fleet->chain;
+    if (!cover || cover->part_count == 0)
+        return false;
+    uint32_t missing = lh_cover_missing(cover, fleet->registry, digest);
+    if (lh_draft_make(&fleet->options, &view, &fleet->chain, 0, now_us, &draft, NULL) == LH_OK &&
+        lh_cover_missing_of_chain(&draft, fleet->registry, digest) <= missing)
+        return false;
+    if (lh_cover_form(cover, &fleet->options, &view, lh_epoch_counter_next(&fleet->epochs, now_us),
+                      now_us, &fleet->chain, NULL) != LH_OK)
+        return false;
+    lh_log(LH_LOG_INFO, "fleet", "the stand-in plan is used lost=%s layers_to_fetch=%u",
+           cover->lost, missing);
+    lh_handover_drop(&fleet->handover, "the chain was planned anew");
+    note_planned(fleet, now_us);
+    return true;
+}
+
 /* The successor becomes the chain. by_choice: the present one works. False: it could not. */
 static bool take_over(lh_fleet *fleet, bool by_choice, int64_t now_us) {
     lh_chain next = *lh_handover_successor(&fleet->handover);
@@ -225,7 +253,7 @@ static void replan(lh_fleet *fleet, int64_t now_us) {
     if (lh_handover_is_prepared(&fleet->handover, &view, now_us) && take_over(fleet, false, now_us))
         return;
     lh_handover_drop(&fleet->handover, "the chain has lost a worker");
-    if (plan(fleet, now_us))
+    if (plan_stand_in(fleet, now_us) || plan(fleet, now_us))
         return;
     lh_passed_list_relent(&fleet->avoidance.passed); /* now whoever is there is needed */
     lh_passed_list_relent(&fleet->teams.passed);
@@ -707,6 +735,13 @@ static void avoid_unformed_teams(lh_fleet *fleet, int64_t now_us) {
     memcpy(fleet->reason, reason, sizeof reason);
 }
 
+/* Nobody fetches for a loss while another chain is prepared. */
+static void review_cover(lh_fleet *fleet, int64_t now_us) {
+    const lh_draft_view view = {fleet->registry, &fleet->avoidance, &fleet->planner};
+    if (!lh_handover_successor(&fleet->handover))
+        lh_cover_review(&fleet->cover, &fleet->options, &view, &fleet->chain, now_us);
+}
+
 void lh_fleet_tick(lh_fleet *fleet, int64_t now_us) {
     lh_failure_detector_absence(&fleet->detector, fleet->registry, now_us);
     lh_failure_detector_refused(&fleet->detector, &fleet->chain, fleet->registry,
@@ -736,6 +771,7 @@ void lh_fleet_tick(lh_fleet *fleet, int64_t now_us) {
         avoid_overdue_hop(fleet, now_us);
     if (fleet->chain.state == LH_CHAIN_FORMING && fleet->pending == CHANGE_NOTHING)
         avoid_unformed_teams(fleet, now_us);
+    review_cover(fleet, now_us);
     assert(fleet->pending == CHANGE_NOTHING || fleet->chain.state == LH_CHAIN_FORMING);
     lh_failure_detector_note_tick(&fleet->detector, now_us, lh_fleet_deadline_us(fleet));
 }
@@ -789,6 +825,11 @@ lh_status lh_fleet_put(lh_fleet *fleet, const lh_worker_report *report, int64_t 
     }
     const lh_handover_view view = view_of(fleet);
     lh_answer_make(&fleet->options, &fleet->handover, &view, report, answer);
+    lh_cover_part task;
+    if (!answer->has_prepare && fleet->chain.state == LH_CHAIN_READY &&
+        lh_cover_task(&fleet->cover, &fleet->options, report, &task))
+        lh_answer_add_cover(answer, &fleet->chain, task.first_layer, task.last_layer,
+                            lh_cover_bytes_per_s(&fleet->options, report));
     return LH_OK;
 }
 
@@ -806,6 +847,14 @@ const lh_chain *lh_fleet_chain(const lh_fleet *fleet) {
 const lh_chain *lh_fleet_successor(const lh_fleet *fleet, const char **cause) {
     *cause = lh_handover_cause_text(&fleet->handover);
     return lh_handover_successor(&fleet->handover);
+}
+
+const lh_cover *lh_fleet_cover(const lh_fleet *fleet) {
+    return &fleet->cover;
+}
+
+const char *lh_fleet_model_digest(const lh_fleet *fleet) {
+    return fleet->options.model_digest;
 }
 
 const lh_chain_stage *lh_fleet_first_try(const lh_fleet *fleet) {

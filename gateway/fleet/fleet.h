@@ -35,6 +35,7 @@
 #pragma once
 
 #include "gateway/fleet/answer.h"
+#include "gateway/fleet/cover.h"
 #include "gateway/fleet/worker_role.h"
 
 typedef struct lh_fleet lh_fleet;
@@ -102,6 +103,10 @@ const lh_chain *lh_fleet_chain(const lh_fleet *fleet);
 /* The chain that is being prepared to take its place; NULL: none. *cause: why, static text; ""
  * where there is none. */
 const lh_chain *lh_fleet_successor(const lh_fleet *fleet, const char **cause);
+/* What is planned for the loss of each of the chain's workers. */
+const lh_cover *lh_fleet_cover(const lh_fleet *fleet);
+/* SHA-256 of the model's header, in hex. */
+const char *lh_fleet_model_digest(const lh_fleet *fleet);
 /* The successor's first stage, where the gateway's hop to it is to be tried; NULL: it is not. */
 const lh_chain_stage *lh_fleet_first_try(const lh_fleet *fleet);
 const lh_registry *lh_fleet_registry(const lh_fleet *fleet);

@@ -30,6 +30,9 @@ typedef struct lh_fleet_options {
     lh_misconduct *misconduct;
     /* how far workers are believed, likewise; NULL: all are */
     lh_claims *claims;
+    /* the share of a link that workers may take to fetch what they would need after a loss
+     * (cover.h); 0: they fetch nothing beforehand */
+    double cover_share;
     uint64_t survey_bytes; /* that may be sent in an hour to measure links that no chain uses */
     /* the first plan waits for this many workers; 0: for any, once they are stable */
     uint32_t workers_expected;

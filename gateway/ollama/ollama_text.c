@@ -181,8 +181,10 @@ static lh_status fail(void *context, const lh_openai_error *error) {
     return status;
 }
 
-/* Clients read every line as an object: one without any text says nothing. */
-static lh_status keep_alive(void *context) {
+/* Clients read every line as an object: one without any text says nothing, and there is no place
+ * for a comment. */
+static lh_status keep_alive(void *context, const char *waiting) {
+    (void)waiting;
     writer *w = context;
     return put_object(w, object_of(w, json_string(""), NULL, NULL));
 }

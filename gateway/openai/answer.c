@@ -1,11 +1,13 @@
 /* Submits a request; then pulls pieces, renders them, and says when to wait. */
 #include "gateway/openai/answer.h"
 
+#include "common/base/arithmetic.h"
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/random_id.h"
 #include "common/json/json_text.h"
 #include "gateway/openai/lookup.h"
+#include "gateway/openai/outage.h"
 #include "gateway/openai/timing.h"
 
 #include <assert.h>
@@ -17,6 +19,8 @@
 #define BUFFER_BYTES 16384
 /* What a client leaves untaken is counted in such pieces: whoever keeps up has none. */
 #define HELD_BYTES 65536u
+/* How often a silent stream looks whether there is a chain. */
+#define WAITING_US 5000000
 
 struct lh_openai_answer {
     const lh_openai_service *service;
@@ -338,17 +342,21 @@ static lh_status fill(lh_openai_answer *answer) {
 }
 
 /* Nothing to send: a comment, if the silence has lasted; else waits for it to last, or for the
- * engine. */
+ * engine. A stream that has no chain says so sooner. */
 static lh_http_progress stay_alive(lh_openai_answer *answer) {
-    int64_t deadline_us =
-        answer->silent_since_us + (int64_t)answer->service->config.keep_alive_ms * 1000;
     if (lh_openai_timing_waits(&answer->timing)) /* it is woken for that */
         return LH_HTTP_WAIT;
-    if (lh_clock_us() < deadline_us) {
-        lh_http_exchange_wake_at(answer->exchange, deadline_us);
-        return LH_HTTP_WAIT;
-    }
-    return answer->dialect->keep_alive(answer->writer) ? LH_HTTP_BREAK : LH_HTTP_READY;
+    const int64_t silence_us = (int64_t)answer->service->config.keep_alive_ms * 1000;
+    const int64_t now_us = lh_clock_us(), silent_us = now_us - answer->silent_since_us;
+    char waiting[LH_OPENAI_WAITING_BYTES];
+    lh_openai_outage_waiting(answer->service, waiting);
+    bool is_due =
+        silent_us >= silence_us || (waiting[0] && silent_us >= lh_min_i64(silence_us, WAITING_US));
+    if (is_due)
+        return answer->dialect->keep_alive(answer->writer, waiting) ? LH_HTTP_BREAK : LH_HTTP_READY;
+    int64_t look_us = now_us + lh_min_i64(silence_us - silent_us, WAITING_US);
+    lh_http_exchange_wake_at(answer->exchange, look_us);
+    return LH_HTTP_WAIT;
 }
 
 /* False: the client takes so little, and others need the memory. */

@@ -77,8 +77,8 @@ static lh_status fail(void *context, const lh_openai_error *error) {
     return lh_openai_stream_fail(&((writer *)context)->stream, error);
 }
 
-static lh_status keep_alive(void *context) {
-    return lh_server_events_keep_alive(((writer *)context)->stream.events);
+static lh_status keep_alive(void *context, const char *waiting) {
+    return lh_server_events_keep_alive(((writer *)context)->stream.events, waiting);
 }
 
 static json_t *whole(void *context, const lh_token_usage *usage) {

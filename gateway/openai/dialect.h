@@ -35,11 +35,11 @@ struct lh_openai_dialect {
     /* The next piece. LH_ERR_NO_MEMORY, also of the next three: the answer is of no use any more.
      */
     lh_status (*put)(void *writer, const lh_generation_piece *piece, const lh_token_usage *usage);
-    /* Of a stream, where it can be one: all choices have ended; it cannot go on; it is silent. The
-     * first two are its last events, and set `done`. */
+    /* Of a stream, where it can be one: all choices have ended; it cannot go on; it is silent
+     * (waiting: for what, or ""). The first two are its last events, and set `done`. */
     lh_status (*end)(void *writer, const lh_token_usage *usage);
     lh_status (*fail)(void *writer, const lh_openai_error *error);
-    lh_status (*keep_alive)(void *writer);
+    lh_status (*keep_alive)(void *writer, const char *waiting);
     /* Of an answer that goes out whole, once all choices have ended; NULL: no memory. */
     json_t *(*whole)(void *writer, const lh_token_usage *usage);
     /* The body of a reply that refuses, which is logged under this id; NULL: no memory. None where

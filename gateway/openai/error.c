@@ -139,8 +139,7 @@ void lh_openai_error_reply(const lh_openai_error *error, lh_http_reply *reply) {
 void lh_openai_error_reply_as(const lh_openai_error *error, json_t *body, lh_http_reply *reply) {
     lh_openai_json_reply(error->status, body, reply);
     if (error->retry_after_ms) {
-        uint32_t seconds = (error->retry_after_ms + 999) / 1000;
-        lh_http_reply_add(reply, "Retry-After", "%u", seconds > 120 ? 120 : seconds);
+        lh_http_reply_add(reply, "Retry-After", "%u", (error->retry_after_ms + 999) / 1000);
         lh_http_reply_add(reply, "retry-after-ms", "%u", error->retry_after_ms);
     }
     if (error->retry_is_futile || error->status == 501)

@@ -1,5 +1,6 @@
 /* One small function for each route that needs one. */
 #include "gateway/openai/lookup.h"
+#include "gateway/openai/outage.h"
 
 #include "common/json/json_text.h"
 #include "gateway/openai/dialect.h"
@@ -16,17 +17,6 @@ static lh_engine_state state_of(const lh_openai_service *service) {
     return service->draining ? LH_ENGINE_DRAINING : lh_engine_current_state(service->engine);
 }
 
-/* Without keys everybody may ask for /fleet, and is told as much here; with them, no names. */
-static void explain_outage(const lh_openai_service *service, lh_openai_error *error) {
-    lh_engine_outage outage;
-    lh_engine_current_outage(service->engine, &outage);
-    bool is_open = lh_authenticator_keys(service->config.authenticator) == 0;
-    const char *text = is_open ? outage.reason : outage.shortfall;
-    if (text[0])
-        snprintf(error->message, sizeof error->message,
-                 "No complete chain of workers serves the model now: %s.", text);
-}
-
 bool lh_openai_lookup_refuse(const lh_openai_service *service, lh_openai_error *error) {
     lh_error cause;
     lh_engine_refusal(service->engine, &cause);
@@ -35,7 +25,7 @@ bool lh_openai_lookup_refuse(const lh_openai_service *service, lh_openai_error *
         snprintf(error->message, sizeof error->message,
                  "The server is draining: it finishes what it has begun and takes nothing new.");
     else if (cause.status == LH_ERR_UNAVAILABLE)
-        explain_outage(service, error);
+        lh_openai_outage_explain(service, error);
     return false;
 }
 
@@ -55,7 +45,7 @@ static bool reply_health(const lh_openai_service *service, lh_http_reply *reply,
     if (state == LH_ENGINE_READY)
         return reply_json(200, json_pack("{s:s}", "status", names[state]), reply, error);
     lh_openai_lookup_refuse(service, error);
-    lh_http_reply_add(reply, "Retry-After", "2");
+    lh_http_reply_add(reply, "Retry-After", "%u", (error->retry_after_ms + 999) / 1000);
     return reply_json(error->status,
                       json_pack("{s:s, s:{s:s, s:s, s:n, s:s}}", "status", names[state], "error",
                                 "message", error->message, "type", error->type, "param", "code",

@@ -43,8 +43,11 @@ lh_status lh_server_events_put_text(lh_server_events *events, const char *text) 
     return status ? status : put(events, "\n\n");
 }
 
-lh_status lh_server_events_keep_alive(lh_server_events *events) {
-    return put(events, ": keep-alive\n\n");
+lh_status lh_server_events_keep_alive(lh_server_events *events, const char *waiting) {
+    lh_status status = put(events, ": ");
+    if (!status)
+        status = put(events, waiting[0] ? waiting : "keep-alive");
+    return status ? status : put(events, "\n\n");
 }
 
 size_t lh_server_events_pending(const lh_server_events *events) {

@@ -22,8 +22,9 @@ lh_status lh_server_events_put(lh_server_events *events, const char *name, json_
 lh_status lh_server_events_put_line(lh_server_events *events, json_t *data);
 /* Appends the data as they are. */
 lh_status lh_server_events_put_text(lh_server_events *events, const char *text);
-/* A comment, which clients skip and which keeps proxies from taking the silence for the end. */
-lh_status lh_server_events_keep_alive(lh_server_events *events);
+/* Appends a comment, which clients skip and which keeps proxies from ending a silent stream.
+ * waiting: what the stream waits for; "": it goes on. */
+lh_status lh_server_events_keep_alive(lh_server_events *events, const char *waiting);
 
 /* Bytes that wait to be sent. */
 size_t lh_server_events_pending(const lh_server_events *events);

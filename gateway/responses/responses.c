@@ -243,8 +243,8 @@ static lh_status fail(void *context, const lh_openai_error *error) {
     return status;
 }
 
-static lh_status keep_alive(void *context) {
-    return lh_server_events_keep_alive(((writer *)context)->events);
+static lh_status keep_alive(void *context, const char *waiting) {
+    return lh_server_events_keep_alive(((writer *)context)->events, waiting);
 }
 
 static json_t *whole(void *context, const lh_token_usage *usage) {

@@ -235,8 +235,9 @@ void lh_recovery_note_progress(lh_recovery *recovery, int64_t now_us) {
     recovery->progress_us = now_us;
 }
 
-void lh_recovery_expect_chain(lh_recovery *recovery, int64_t until_us) {
-    int64_t limit_us = recovery->down_since_us + recovery->takeover_timeout_us;
+void lh_recovery_expect_chain(lh_recovery *recovery, int64_t until_us, int64_t grown_us) {
+    int64_t limit_us =
+        lh_max_i64(recovery->down_since_us, grown_us) + recovery->takeover_timeout_us;
     recovery->expected_us = lh_max_i64(recovery->expected_us, lh_min_i64(until_us, limit_us));
 }
 

@@ -74,9 +74,10 @@ void lh_recovery_find_fault(lh_recovery *recovery, int64_t now_us);
 
 /* A step went out of an empty chain, came back or brought a token. */
 void lh_recovery_note_progress(lh_recovery *recovery, int64_t now_us);
-/* The next chain is being loaded, so that sequences wait until then: of effect while one that was
- * there is down. */
-void lh_recovery_expect_chain(lh_recovery *recovery, int64_t until_us);
+/* The next chain is being loaded, so that sequences wait until then, but at most the takeover
+ * timeout from grown_us on, when the last bytes came. It has an effect while a chain that was there
+ * is down. */
+void lh_recovery_expect_chain(lh_recovery *recovery, int64_t until_us, int64_t grown_us);
 /* Until when sequences are taken: INT64_MAX while the chain is up, INT64_MIN when there was never
  * one. */
 int64_t lh_recovery_open_until_us(const lh_recovery *recovery);

@@ -28,8 +28,8 @@
  *    has failed is quarantined and travels alone, and a second refusal at the same length ends it;
  *    so a poisonous sequence cannot hold up the others.
  *  - A sequence whose replays bring no token fails after a few.
- *  - No chain for replay_timeout: all fail. While the next chain is being loaded they wait on, up
- *    to takeover_timeout.
+ *  - No chain for replay_timeout: all fail. While the next chain is being loaded they wait on, as
+ *    long as no takeover_timeout passes without a further byte.
  * A result that is late, doubled or of an old epoch finds no step that waits for it, and is
  * ignored.
  *
@@ -547,8 +547,8 @@ const char *lh_scheduler_chain_name(const lh_scheduler *s) {
     return s->options.chain_name;
 }
 
-void lh_scheduler_expect_chain(lh_scheduler *s, int64_t until_us) {
-    lh_recovery_expect_chain(&s->recovery, until_us);
+void lh_scheduler_expect_chain(lh_scheduler *s, int64_t until_us, int64_t grown_us) {
+    lh_recovery_expect_chain(&s->recovery, until_us, grown_us);
 }
 
 int64_t lh_scheduler_progress_us(const lh_scheduler *s) {

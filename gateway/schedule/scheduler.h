@@ -37,7 +37,7 @@ typedef struct lh_scheduler_options {
     struct lh_fairness_group *group;
     /* without a chain, and without any progress, for so long: the sequences fail */
     int64_t replay_timeout_us;
-    /* so long at most while a chain is expected (lh_scheduler_expect_chain) */
+    /* while a chain is expected (lh_scheduler_expect_chain): so long without a further byte */
     int64_t takeover_timeout_us;
 } lh_scheduler_options;
 
@@ -132,8 +132,9 @@ void lh_scheduler_chain_down(lh_scheduler *scheduler, int64_t now_us);
 bool lh_scheduler_chain_is_up(const lh_scheduler *scheduler);
 /* Of its options. */
 const char *lh_scheduler_chain_name(const lh_scheduler *scheduler);
-/* While it is down: the next one is being loaded, so that sequences wait until then at least. */
-void lh_scheduler_expect_chain(lh_scheduler *scheduler, int64_t until_us);
+/* While it is down: the next one is being loaded, so that sequences wait until then at least, as
+ * long as bytes come. grown_us: when the last ones came; 0: none have. */
+void lh_scheduler_expect_chain(lh_scheduler *scheduler, int64_t until_us, int64_t grown_us);
 /* When a step last moved, while some are under way; INT64_MAX: none is. */
 int64_t lh_scheduler_progress_us(const lh_scheduler *scheduler);
 /* What is known now of the chain's costs: prompts are cut by it from now on, also what is left of

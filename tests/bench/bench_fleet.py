@@ -44,10 +44,12 @@ class Answer:
 class BenchFleet:
     """with BenchFleet(build, model, stages=3, ...) as fleet: ...   One thread and one core for each worker, h2c between them."""
 
-    def __init__(self, build, model, stages, slowdowns, wire="f16", congestion_control="cubic", gateway_flags=(), worker_flags=(), links=None):
+    def __init__(self, build, model, stages, slowdowns, wire="f16", congestion_control="cubic", gateway_flags=(), worker_flags=(), links=None, has_file=True):
+        """has_file: the workers read the model from its file; else they fetch what they lack from the gateway."""
         self.build, self.model, self.stages = pathlib.Path(build), str(model), stages
         self.slowdowns = list(slowdowns)  # of each worker, as texts
         self.wire = wire
+        self.has_file = has_file
         self.gateway_flags, self.worker_flags = list(gateway_flags), list(worker_flags)
         # A line has two ends, also where nobody is at the other one.
         self.sites = bench_sites.Sites(max(2, stages), self.build / "longhaul-link", congestion_control, emulator_cores=self.spare_cores())
@@ -105,7 +107,7 @@ class BenchFleet:
                 stage,
                 [self.build / "longhaul-worker", "--name", f"worker-{stage + 1}", "--site", f"site-{stage + 1}", "--gateway",
                  f"http://{self.sites.address(0)}:{FLEET_PORT}", "--listen", f"{self.sites.address(stage)}:{WORKER_PORT}", "--insecure-plaintext",
-                 "--threads", 1, "--slowdown", self.slowdowns[stage], "--model", self.model, "--cache-dir", os.path.join(self.folder.name, f"cache-{stage}"),
+                 "--threads", 1, "--slowdown", self.slowdowns[stage], *(["--model", self.model] if self.has_file else []), "--cache-dir", os.path.join(self.folder.name, f"cache-{stage}"),
                  *self.worker_flags],
                 self.cores(stage), stdout=log, stderr=log,
             )
@@ -162,8 +164,8 @@ class BenchFleet:
         """One that nobody has asked before."""
         return [self.random.choice(TOKENS) for _ in range(rows)]
 
-    def ask(self, prompt, tokens=1, overlap=None, timeout=600, on_event=None):
-        """A streamed completion. `overlap` is for this request alone. on_event(tokens so far) is called as they come."""
+    def ask(self, prompt, tokens=1, overlap=None, timeout=600, on_event=None, on_comment=None):
+        """A streamed completion. `overlap` is for this request alone. on_event(tokens so far) and on_comment(text) are called as they come."""
         body = {"prompt": prompt, "max_tokens": tokens, "temperature": 0, "ignore_eos": True, "stream": True, "logprobs": 0,
                 "longhaul": {"timing": True, **({"overlap": overlap} if overlap else {})}}
         text = json.dumps(body)
@@ -174,15 +176,17 @@ class BenchFleet:
             answer = connection.getresponse()
             if answer.status != 200:
                 raise RuntimeError(f"status {answer.status}: {answer.read()[:300]}")
-            return self._read_events(answer, begin, tokens, on_event)
+            return self._read_events(answer, begin, tokens, on_event, on_comment)
         finally:
             connection.close()
 
     @staticmethod
-    def _read_events(answer, begin, wanted, on_event):
+    def _read_events(answer, begin, wanted, on_event, on_comment):
         result = Answer(math.nan, math.nan, [], [], {})
         first = last = None
         for line in answer:
+            if line.startswith(b": ") and on_comment:
+                on_comment(line[2:].decode().strip())
             if not line.startswith(b"data: {"):
                 continue
             now, event = time.perf_counter(), json.loads(line[6:])

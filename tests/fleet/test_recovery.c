@@ -127,6 +127,28 @@ static void a_spare_that_loads_for_long_is_waited_for(void **state) {
     simulation_destroy(sim);
 }
 
+/* The limit counts from the last byte, however long all of them take. */
+static void a_spare_whose_bytes_come_is_waited_for_longer(void **state) {
+    (void)state;
+    simulation *sim =
+        simulation_create(&(simulation_options){.link = {.delay_us = 5 * MS},
+                                                .fleet.planner.stages = 2,
+                                                .scheduler.takeover_timeout_us = 6000 * MS});
+    toy_worker_options workers[3] = {small_worker(0), small_worker(1), small_worker(2)};
+    for (int i = 0; i < 3; i++) {
+        workers[i].memory_bytes = 7000;
+        workers[i].load_us = 40000 * MS;
+        workers[i].counts_load = true;
+        simulation_add_worker(sim, &workers[i]);
+    }
+    simulation_wait_ready(sim, 60000 * MS);
+    small_fleet_submit(sim, 3, 100);
+    simulation_step_until(sim, simulation_now_us(sim) + 300 * MS);
+    toy_worker_kill(simulation_worker(sim, 2));
+    assert_in_range(small_fleet_assert_finished(sim, 3), 40000 * MS, 42000 * MS);
+    simulation_destroy(sim);
+}
+
 static void but_not_for_ever(void **state) {
     (void)state;
     simulation *sim =
@@ -445,6 +467,7 @@ int main(void) {
         cmocka_unit_test(a_spare_waits_until_it_is_needed),
         cmocka_unit_test(without_a_spare_the_streams_end_cleanly),
         cmocka_unit_test(a_spare_that_loads_for_long_is_waited_for),
+        cmocka_unit_test(a_spare_whose_bytes_come_is_waited_for_longer),
         cmocka_unit_test(but_not_for_ever),
         cmocka_unit_test(the_time_to_an_error_counts_from_the_last_step),
         cmocka_unit_test(a_stalled_worker_is_replaced_and_comes_back_harmless),

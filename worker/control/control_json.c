@@ -307,6 +307,9 @@ static void read_prepare(const lh_json_reader *root, lh_control_answer *answer) 
     if (!answer->has_prepare)
         return;
     answer->prepare.weights_only = !lh_json_read_bool(&r, "hold");
+    if (lh_json_is_there(&r, "bytes_per_s"))
+        answer->prepare.bytes_per_s_max =
+            (uint64_t)lh_json_read_integer(&r, "bytes_per_s", 1, INT64_MAX);
     read_stage(&r, &answer->prepare);
     read_team(&r, &answer->prepare.team);
     if (answer->prepare.team.members > 0)

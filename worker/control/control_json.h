@@ -50,7 +50,8 @@ typedef struct lh_control_assignment {
     lh_wire_type wire;
     char previous_name[LH_WORKER_NAME_BYTES]; /* "" where it is the gateway */
     char previous_relay[LH_WORKER_NAME_BYTES], next_relay[LH_WORKER_NAME_BYTES]; /* "": none */
-    bool weights_only; /* to be prepared: fetched, not loaded */
+    bool weights_only;        /* to be prepared: fetched, not loaded */
+    uint64_t bytes_per_s_max; /* of what is to be prepared; 0: as fast as it comes */
     bool next_is_gateway, next_tls;
     /* "" where it is the gateway */
     char next_name[LH_WORKER_NAME_BYTES], next_address[LH_ADDRESS_BYTES];

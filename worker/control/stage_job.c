@@ -93,6 +93,7 @@ static lh_status open_weights(lh_stage_job *job, lh_weights **weights, lh_error 
                                           .fleet_url = options->gateway_url,
                                           .cache = options->cache,
                                           .pool = job->pool,
+                                          .bytes_per_s_max = job->assignment.bytes_per_s_max,
                                           .model_path = options->model_path,
                                           .cancelled = &job->cancelled};
     if (options->tls)

@@ -7,6 +7,7 @@
  * range, more bytes) is not asked again. */
 #include "worker/weights/weight_fetch.h"
 
+#include "common/base/arithmetic.h"
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/net/tls_expectation.h"
@@ -356,6 +357,8 @@ static bool set_options(CURL *easy, const lh_weight_fetch_options *options) {
         curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_3) != CURLE_OK ||
         curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_TIMEOUT_MS) != CURLE_OK ||
         curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, RECEIVE_BYTES) != CURLE_OK ||
+        curl_easy_setopt(easy, CURLOPT_MAX_RECV_SPEED_LARGE,
+                         (curl_off_t)lh_min_u64(options->bytes_per_s_max, INT64_MAX)) != CURLE_OK ||
         curl_easy_setopt(easy, CURLOPT_USERAGENT, "longhaul-worker/" LONGHAUL_VERSION) !=
             CURLE_OK ||
         curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header) != CURLE_OK ||

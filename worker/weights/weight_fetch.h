@@ -27,6 +27,7 @@ typedef struct lh_weight_fetch_options {
     const _Atomic bool *cancelled;       /* may be NULL; outlives the fetch */
     int64_t stall_timeout_ms;            /* no byte for so long breaks a transfer off. 0: 10000 */
     int64_t retry_delay_ms;              /* the first pause. 0: 200 */
+    uint64_t bytes_per_s_max;            /* no faster than this on average. 0: as fast as it goes */
     /* in a row without a byte, then it fails. 0: 12, half a minute where nobody answers at once */
     uint32_t tries;
 } lh_weight_fetch_options;

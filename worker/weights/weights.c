@@ -177,6 +177,7 @@ static lh_status read_model(lh_weights *weights, lh_error *error) {
 static lh_status open_fetch(lh_weights *weights, const lh_weights_options *options,
                             lh_error *error) {
     const lh_weight_fetch_options fetch = {.certificates = options->certificates,
+                                           .bytes_per_s_max = options->bytes_per_s_max,
                                            .cancelled = options->cancelled};
     lh_status status = resolve_url(options->weights_url, options->fleet_url, &weights->weights_text,
                                    &weights->weights_url, error);

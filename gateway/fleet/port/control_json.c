@@ -328,9 +328,13 @@ static json_t *render_prepare(const lh_fleet_answer *answer, const lh_fleet_mode
     const lh_assignment *a = &answer->prepare;
     if (!answer->has_prepare)
         return json_null();
+    json_t *rate = answer->prepare_bytes_per_s > 0
+                       ? json_integer((json_int_t)answer->prepare_bytes_per_s)
+                       : NULL;
     return merge(render_stage(&a->stage, answer->options, model),
-                 json_pack("{s:s, s:b, s:o*}", "chain", a->chain, "hold",
-                           (int)answer->prepare_holds, "team", render_team(a)));
+                 json_pack("{s:s, s:b, s:o*, s:o*}", "chain", a->chain, "hold",
+                           (int)answer->prepare_holds, "team", render_team(a), "bytes_per_s",
+                           rate));
 }
 
 static json_t *render_trial(const lh_fleet_answer *answer) {

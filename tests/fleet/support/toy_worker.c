@@ -80,6 +80,7 @@ struct toy_worker {
     uint32_t prepared_first, prepared_last; /* beside it: being loaded until then; 0, 0: nothing */
     uint32_t prepared_team;
     bool prepares_hold;
+    int64_t loading_since_us;
     int64_t prepared_us;
     lh_hop_trial_report trial;
     int tried_node;
@@ -1057,8 +1058,17 @@ static void adopt(toy_worker *worker, const lh_assignment *assignment) {
                      worker->loaded_last == worker->last_layer &&
                      worker->loaded_team == worker->team_epoch;
     worker->state = is_loaded ? LH_WORKER_READY : LH_WORKER_LOADING;
+    worker->loading_since_us = *worker->world.now_us;
     if (!is_loaded)
         at(worker, *worker->world.now_us + worker->options.load_us, finish_loading, worker->epoch);
+}
+
+/* A byte comes in each microsecond. */
+static void fill_load(const toy_worker *worker, lh_worker_report *report) {
+    int64_t passed_us = *worker->world.now_us - worker->loading_since_us;
+    report->assignment.total_bytes = (uint64_t)worker->options.load_us;
+    report->assignment.done_bytes =
+        worker->state == LH_WORKER_LOADING ? (uint64_t)passed_us : report->assignment.total_bytes;
 }
 
 /* What a step takes, and the link to the next node, as they are. */
@@ -1090,6 +1100,8 @@ static void fill_report(const toy_worker *worker, lh_worker_report *report) {
         snprintf(report->member_address, sizeof report->member_address, "%s:2",
                  worker->options.name);
     report->assignment.state = worker->state;
+    if (worker->options.counts_load)
+        fill_load(worker, report);
     if (worker->prepared_last > 0) {
         report->prepared.state = is_prepared(worker) ? LH_WORKER_READY : LH_WORKER_LOADING;
         report->prepared.first_layer = worker->prepared_first;

@@ -19,6 +19,7 @@ typedef struct toy_worker_options {
     /* of a row in a layer: what it says at its start that its machine is like; 0: nothing */
     int64_t start_us;
     int64_t load_us;   /* to load a stage */
+    bool counts_load;  /* reports how far it is with that */
     bool measures;     /* reports what its steps and its hop take */
     int64_t hidden_us; /* of each step's time, which it does not report */
     /* in all that it says of its speed it is so many times as fast as it is; 0: as it is */

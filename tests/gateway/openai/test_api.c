@@ -549,6 +549,45 @@ static void keeps_a_silent_stream_alive(void **state) {
     forget(got);
 }
 
+static const lh_engine_outage nothing_is_out = {.reason = "worker-7 has not loaded its stage"};
+
+static lh_engine_outage loading(int64_t ready_us) {
+    return (lh_engine_outage){
+        .is_out = true, .is_loading = true, .loaded_percent = 41, .ready_us = ready_us};
+}
+
+/* Whoever looks into a stream that stands still reads why. */
+static void a_silent_stream_says_what_it_waits_for(void **state) {
+    const bench *b = *state;
+    const struct {
+        const char *path, *body, *comment;
+        lh_engine_outage outage;
+    } cases[] = {
+        {"/v1/completions", "'prompt':'@@first_ms=150 text=a'",
+         ": waiting for weights, 41 %, about ", loading(lh_clock_us() + 90000000)},
+        {"/v1/completions", "'prompt':'@@first_ms=150 text=a'", ": waiting for weights, 41 %\n\n",
+         loading(INT64_MAX)},
+        {"/v1/responses",
+         "'input':'@@first_ms=150 text=a'",
+         ": waiting for workers\n\n",
+         {.is_out = true}},
+        {"/v1/messages",
+         "'messages':[{'role':'user','content':'@@first_ms=150 text=a'}],'max_tokens':9",
+         ": waiting for workers\n\n",
+         {.is_out = true}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char body[200];
+        snprintf(body, sizeof body, "{'model':'tests/tiny-llama',%s,'stream':true}", cases[i].body);
+        scripted_engine_set_outage(b->engine, &cases[i].outage);
+        answer *got = post(b, cases[i].path, body);
+        assert_int_equal(got->status, 200);
+        assert_true(has(got, cases[i].comment));
+        forget(got);
+    }
+    scripted_engine_set_outage(b->engine, &nothing_is_out);
+}
+
 /* ---- Failures. ---- */
 
 #define TEN     "xxxxxxxxxx"
@@ -591,6 +630,19 @@ static void says_when_to_come_again(void **state) {
     got = post(*state, "/v1/completions", "{'prompt':'@@refuse=unavailable','temperature':0}");
     assert_true(has(got, "retry-after-ms: 2000\r\n"));
     expect_error(got, 503, "model_unavailable");
+}
+
+/* The time that is left, and not a guess. */
+static void says_when_the_weights_are_there(void **state) {
+    const bench *b = *state;
+    lh_engine_outage outage = loading(lh_clock_us() + 599500000);
+    scripted_engine_set_outage(b->engine, &outage);
+    answer *got = post(b, "/v1/completions", "{'prompt':'@@refuse=unavailable'}");
+    assert_true(has(got, "Retry-After: 600\r\n"));
+    assert_non_null(strstr(json_string_value(at(got->json, "error.message")),
+                           "its workers load their weights, 41 %, about 600 s"));
+    expect_error(got, 503, "model_unavailable");
+    scripted_engine_set_outage(b->engine, &nothing_is_out);
 }
 
 static void a_failure_is_an_error_or_an_event(void **state) {
@@ -742,10 +794,12 @@ int main(void) {
         cmocka_unit_test(streams_a_chat),
         cmocka_unit_test(streams_completions_with_their_prompts),
         cmocka_unit_test(keeps_a_silent_stream_alive),
+        cmocka_unit_test(a_silent_stream_says_what_it_waits_for),
         cmocka_unit_test(says_what_is_wrong_with_a_body),
         cmocka_unit_test(bounds_the_headers),
         cmocka_unit_test(bounds_the_body),
         cmocka_unit_test(says_when_to_come_again),
+        cmocka_unit_test(says_when_the_weights_are_there),
         cmocka_unit_test(a_failure_is_an_error_or_an_event),
         cmocka_unit_test(says_that_the_time_is_over),
         cmocka_unit_test(tells_where_the_time_went),

@@ -169,7 +169,7 @@ static void timeouts(void **state) {
 }
 
 /* The patience without a chain counts from the last progress; a chain that is being loaded is
- * waited for, up to a limit. */
+ * waited for, as long as bytes come. */
 static void patience_without_a_chain(void **state) {
     (void)state;
     lh_scheduler *s = create_scheduler(64);
@@ -178,16 +178,18 @@ static void patience_without_a_chain(void **state) {
     bring_chain_up(s, 7, 0);
     assert_int_equal(submit_request(s, &request, 0, 0), LH_OK);
     assert_true(lh_scheduler_next_step(s, 1000 * MS, &manifest));
-    lh_scheduler_expect_chain(s, 9000 * MS); /* it is up: nothing is waited for */
+    lh_scheduler_expect_chain(s, 9000 * MS, 0); /* it is up: nothing is waited for */
     lh_scheduler_chain_down(s, 3000 * MS);
     assert_int_equal(lh_scheduler_open_until_us(s), 6000 * MS);
-    lh_scheduler_expect_chain(s, 5000 * MS);
+    lh_scheduler_expect_chain(s, 5000 * MS, 0);
     assert_int_equal(lh_scheduler_open_until_us(s), 6000 * MS);
-    lh_scheduler_expect_chain(s, 20000 * MS);
-    lh_scheduler_expect_chain(s, 7000 * MS);
+    lh_scheduler_expect_chain(s, 20000 * MS, 0);
+    lh_scheduler_expect_chain(s, 7000 * MS, 0);
     assert_int_equal(lh_scheduler_deadline_us(s), 20000 * MS);
-    lh_scheduler_expect_chain(s, 90000 * MS);
+    lh_scheduler_expect_chain(s, 90000 * MS, 0);
     assert_int_equal(lh_scheduler_deadline_us(s), 63000 * MS);
+    lh_scheduler_expect_chain(s, 90000 * MS, 12000 * MS);
+    assert_int_equal(lh_scheduler_deadline_us(s), 72000 * MS);
     bring_chain_up(s, 8, 10000 * MS);
     lh_scheduler_chain_down(s, 11000 * MS);
     assert_int_equal(lh_scheduler_deadline_us(s), 16000 * MS);

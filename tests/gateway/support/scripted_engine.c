@@ -43,6 +43,7 @@ struct lh_engine {
     bool ending;
     lh_engine_state state;
     const char *refusal; /* of the model, by its workers; NULL: none */
+    lh_engine_outage outage;
     uint64_t positions;
     scripted_sequence *sequences;
     uint64_t last_handle;
@@ -336,6 +337,7 @@ lh_engine *scripted_engine_create(void) {
     lh_engine *engine = need(calloc(1, sizeof *engine));
     engine->state = LH_ENGINE_READY;
     engine->positions = UINT64_MAX;
+    engine->outage = (lh_engine_outage){.reason = "worker-7 has not loaded its stage"};
     pthread_mutex_init(&engine->mutex, NULL);
     pthread_cond_init(&engine->changed, NULL);
     if (pthread_create(&engine->thread, NULL, run, engine))
@@ -423,6 +425,12 @@ lh_engine_state lh_engine_current_state(const lh_engine *engine) {
     return state;
 }
 
+void scripted_engine_set_outage(lh_engine *engine, const lh_engine_outage *outage) {
+    pthread_mutex_lock(&engine->mutex);
+    engine->outage = *outage;
+    pthread_mutex_unlock(&engine->mutex);
+}
+
 void scripted_engine_set_refusal(lh_engine *engine, const char *message) {
     pthread_mutex_lock(&engine->mutex);
     engine->refusal = message;
@@ -453,8 +461,9 @@ void lh_engine_refusal(const lh_engine *engine, lh_error *refusal) {
 }
 
 void lh_engine_current_outage(lh_engine *engine, lh_engine_outage *outage) {
-    (void)engine;
-    *outage = (lh_engine_outage){.reason = "worker-7 has not loaded its stage"};
+    pthread_mutex_lock(&engine->mutex);
+    *outage = engine->outage;
+    pthread_mutex_unlock(&engine->mutex);
 }
 
 int lh_engine_fleet_port(const lh_engine *engine) {

@@ -33,6 +33,8 @@ lh_engine *scripted_engine_create(void);
 void scripted_engine_destroy(lh_engine *engine);
 void scripted_engine_set_state(lh_engine *engine, lh_engine_state state);
 /* Its workers cannot compute the model, in these static words; NULL: they can. */
+/* At first the reason alone, "worker-7 has not loaded its stage". */
+void scripted_engine_set_outage(lh_engine *engine, const lh_engine_outage *outage);
 void scripted_engine_set_refusal(lh_engine *engine, const char *message);
 /* Of a sequence, as long as its chain's KV caches; at first UINT64_MAX. */
 void scripted_engine_set_positions(lh_engine *engine, uint64_t positions);
