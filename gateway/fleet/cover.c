@@ -1,3 +1,5 @@
+/* One plan at a time, as lh_draft_make would make it of the candidates without the lost worker; what
+ * workers have on their disks is read from their reports. */
 #include "gateway/fleet/cover.h"
 
 #include "common/base/arithmetic.h"

@@ -1,3 +1,4 @@
+/* The engine's outage in words. */
 #include "gateway/openai/outage.h"
 
 #include "common/base/arithmetic.h"
