@@ -1,10 +1,11 @@
 """Runs ctest and says how it goes: a line when all tests of a room are over, one for each test that takes long, everything that a failed one
-said, how many were skipped, and at the end ctest's own summary. Where nothing but skips is left it fails.
+said, how many were skipped, what processors did, and at the end ctest's own summary. Where nothing but skips is left it fails.
 
     tests/progress.py WORDS FOR CTEST, --test-dir among them"""
 import collections
 import pathlib
 import re
+import resource
 import subprocess
 import sys
 
@@ -64,7 +65,10 @@ def main():
             progress.line(line)
     log = pathlib.Path(words[words.index("--test-dir") + 1]) / "Testing" / "Temporary" / "LastTest.log"
     parts = sum(int(a or b) for a, b in SKIPPED.findall(log.read_text(errors="replace"))) if progress.count else 0
-    print(f"skipped: {len(progress.skipped)} programs{''.join(' ' + name for name in progress.skipped)}, and {parts} tests of others\n")
+    print(f"skipped: {len(progress.skipped)} programs{''.join(' ' + name for name in progress.skipped)}, and {parts} tests of others")
+    # Of all that ended and was waited for; not of what a container's engine does.
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(f"of processors: {used.ru_utime:.0f} + {used.ru_stime:.0f} s\n")
     print("".join(progress.summary).strip(), flush=True)
     return ctest.returncode or not progress.passed
 

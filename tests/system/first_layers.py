@@ -1,17 +1,23 @@
 """The first layers of a model as a model of its own: it says nothing sensible, but does all that the whole one does, in less time. What a sanitizer
-makes slow is tested with it.
+makes slow is tested with it, and what is compared in so many ways that the whole one would take long.
 
-    tests/python tests/system/first_layers.py SOURCE TARGET LAYERS"""
+    tests/python tests/system/first_layers.py MODEL      makes the file, where it is not there yet, and prints its path"""
 
+import os
+import pathlib
 import re
 import struct
 import sys
+import tempfile
 
 import gguf
 
+from gguf_keys import layer_count
 from gguf_parts import padding, record
 
+LAYERS = 6
 _LAYER = re.compile(r"blk\.(\d+)\.")
+_FOLDER = pathlib.Path(__file__).resolve().parents[2] / ".cache" / "first-layers"
 
 
 def _is_kept(name, layers):
@@ -38,5 +44,19 @@ def write_first_layers(source, target, layers):
             out.write(data + padding(len(data), reader.alignment))
 
 
+def first_layers(model):
+    """The path of the file with a model's first layers, which is made once; of one that has no more, its own."""
+    model = pathlib.Path(model)
+    if layer_count(model) <= LAYERS:
+        return str(model)
+    made = _FOLDER / model.name
+    if not made.exists() or made.stat().st_mtime < model.stat().st_mtime:
+        _FOLDER.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=_FOLDER, delete=False) as aside:
+            write_first_layers(model, aside.name, LAYERS)
+        os.rename(aside.name, made)
+    return str(made)
+
+
 if __name__ == "__main__":
-    write_first_layers(sys.argv[1], sys.argv[2], int(sys.argv[3]))
+    print(first_layers(sys.argv[1]))

@@ -1,6 +1,7 @@
 """One answer, bit for bit: the digests of the logits at every token are the same for 1, 2, 3 and 5 workers, 1 and more column
 shards, chunks of 1, 7, 64 and all rows, every instruction set of the machine, more threads, shards over several connections, company in the batch. The real programs and
-the real model; the whole product of the settings runs in one process (tests/worker/tool_logits.c), beside the same expectation."""
+the real model; the whole product of the settings runs in one process (tests/worker/tool_logits.c), with the model's first layers, as does the
+scalar reference."""
 
 import concurrent.futures
 import contextlib
@@ -13,6 +14,7 @@ import tempfile
 import unittest
 import urllib.request
 
+from first_layers import first_layers
 from fleet import Fleet
 from programs import IS_QUICK, build_folder, need_model, run_tests
 
@@ -23,7 +25,7 @@ PROMPT = (
     "legislative Powers herein granted shall be vested in a Congress"
 )
 TOKENS = 12
-# The reference is scalar: so much of the prompt is enough for it.
+# The reference is scalar: so much of the prompt is enough for it, and the first layers.
 SHORT = PROMPT[:64]
 
 
@@ -38,11 +40,11 @@ def complete(url, prompt=PROMPT, tokens=TOKENS, **extra):
 
 
 @contextlib.contextmanager
-def fleet_of(workers, isa="auto", threads=1, wire="f32", connections=1, activations="q8"):
+def fleet_of(workers, isa="auto", threads=1, wire="f32", connections=1, activations="q8", model=None):
     """Yields what takes a prompt and its cut, and gives the answer and its digests."""
     flags = ["--logits-digest", "--prefix-cache", "off", "--wire", wire, "--activations", activations, "--sites", ",".join(f"site-{i + 1}" for i in range(workers))]
     worker_flags = ["--isa", isa, "--kv-bytes", "128M", "--hop-connections", str(connections)]
-    with Fleet(workers, gateway_flags=flags, worker_flags=worker_flags, threads=threads) as fleet:
+    with Fleet(workers, gateway_flags=flags, worker_flags=worker_flags, threads=threads, model=model) as fleet:
 
         def run(overlap="rows=64,columns=4", prompt=PROMPT):
             answer = complete(fleet.url, prompt, longhaul={"overlap": overlap})
@@ -67,7 +69,7 @@ class ChainBits(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         with fleet_of(1) as run:
-            cls.expected, cls.expected_short = run("off"), run("off", SHORT)
+            cls.expected = run("off")
             cls.alone = run("rows=64,columns=4")
 
     def check(self, overlaps=("rows=64,columns=4",), **settings):
@@ -90,8 +92,11 @@ class ChainBits(unittest.TestCase):
     def test_instruction_sets(self):
         for isa in instruction_sets():
             self.check(workers=2, isa=isa)
-        with fleet_of(2, isa="reference") as run:
-            self.assertEqual(run(prompt=SHORT), self.expected_short)
+        model = first_layers(need_model())
+        with fleet_of(1, model=model) as run:
+            expected = run("off", SHORT)
+        with fleet_of(2, isa="reference", model=model) as run:
+            self.assertEqual(run(prompt=SHORT), expected)
 
     def test_threads(self):
         self.check(workers=2, threads=3)
@@ -131,7 +136,7 @@ class ChainBits(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         tokens = pathlib.Path(folder.name) / "tokens.txt"
         tokens.write_text(" ".join(str(7 * i % 40000 + 20) for i in range(40)))
-        model = need_model()
+        model = first_layers(need_model())
         q8 = itertools.product(instruction_sets(), (1, 2, 3, 5), (1, 4), (1, 7, 32, 40))
         q16 = itertools.product(instruction_sets(), (1, 3), (4,), (7, 40))
         caches = [(isa, stages, 4, chunk) for isa in instruction_sets() for stages, chunk in ((1, 40), (3, 7))]

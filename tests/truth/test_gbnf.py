@@ -1,11 +1,11 @@
-"""The grammars that people share, those of llama.cpp, compile and match what they say. They are taken from the source package of
-llama-cpp-python (PyPI) into .cache/gbnf, once; without a network the test is skipped. What PyPI's llguidance makes of the same texts is compared, too."""
+"""The grammars that people share, those of llama.cpp, compile and match what they say (llama_cpp.py fetches them; without a network the test is
+skipped). What PyPI's llguidance makes of the same texts is compared, too."""
 import os
 import pathlib
 import subprocess
 import sys
-import tarfile
-import tempfile
+
+import llama_cpp
 
 try:
     import llguidance
@@ -13,10 +13,7 @@ try:
 except ImportError:
     llguidance = None
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-CACHE = ROOT / ".cache" / "gbnf"
 TOOL = pathlib.Path(os.environ["LONGHAUL_BUILD"]) / "tests" / "constraint_match"
-PACKAGE = "llama-cpp-python==0.3.36"
 # Grammar: texts that it matches, texts that it does not.
 TEXTS = {
     "arithmetic.gbnf": (["1+2=3\n", "a*b=c\nx-1=2\n"], ["1+2", "x = (1 + 2) * 3\n"]),
@@ -42,24 +39,11 @@ def is_accepted(grammar, text):
     return matcher.try_consume_tokens(tokens) == len(tokens) and matcher.is_accepting()
 
 
-def fetch():
-    with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--no-binary", "llama-cpp-python", PACKAGE, "-d", folder]
-        if subprocess.run(command, capture_output=True).returncode:
-            return
-        CACHE.mkdir(parents=True, exist_ok=True)
-        with tarfile.open(next(pathlib.Path(folder).glob("*.tar.gz"))) as package:
-            for member in package:
-                if "/vendor/llama.cpp/grammars/" in member.name and member.name.endswith(".gbnf"):
-                    (CACHE / pathlib.PurePosixPath(member.name).name).write_bytes(package.extractfile(member).read())
-
-
 def main():
-    if not list(CACHE.glob("*.gbnf")):
-        fetch()
-    grammars = sorted(CACHE.glob("*.gbnf"))
-    if not grammars:
-        print("skipped: the package could not be fetched")
+    try:
+        grammars = sorted(llama_cpp.folder("gbnf").glob("*.gbnf"))
+    except llama_cpp.NotFetched as problem:
+        print(f"skipped: {problem}")
         return 77
     lines = []
     for path in grammars:

