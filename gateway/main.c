@@ -61,6 +61,7 @@ typedef struct gateway {
     lh_openai_api *api;
     lh_service_manager manager;
     lh_operator_pages *pages;
+    lh_port_reservations reserved; /* until all is open */
 } gateway;
 
 /* ---- Engine and API ---- */
@@ -388,14 +389,22 @@ static lh_status enter_sandbox(gateway *g, lh_error *error) {
     return status;
 }
 
-/* While it may still be seen who has a port. */
-static lh_status check_ports(const lh_gateway_settings *s, lh_error *error) {
-    lh_status status = lh_listener_check("listen", s->listen, error);
-    if (status == LH_OK)
-        status = lh_listener_check("fleet-listen", s->fleet_listen, error);
-    if (status == LH_OK)
-        status = lh_listener_check("metrics-listen",
-                                   lh_operator_port_address(s->metrics_listen, ""), error);
+/* While it may still be seen who has a port. That may take a minute, in which the signals that end
+ * the program end it at once. */
+static lh_status reserve_ports(gateway *g, const sigset_t *ends, lh_error *error) {
+    const lh_gateway_settings *s = &g->settings;
+    const struct {
+        const char *flag, *address;
+    } ports[] = {{"listen", s->listen},
+                 {"ollama-listen", s->ollama_listen},
+                 {"fleet-listen", s->fleet_listen},
+                 {"metrics-listen", lh_operator_port_address(s->metrics_listen, "")}};
+    lh_status status = LH_OK;
+    pthread_sigmask(SIG_UNBLOCK, ends, NULL);
+    for (size_t i = 0; status == LH_OK && i < sizeof ports / sizeof ports[0]; i++)
+        status = lh_listener_reserve(ports[i].flag, ports[i].address, LH_PORT_PATIENCE_MS,
+                                     &g->reserved, error);
+    pthread_sigmask(SIG_BLOCK, ends, NULL);
     return status;
 }
 
@@ -436,7 +445,7 @@ static int serve(gateway *g) {
     sigset_t ends = block_signals();
     bound_kept_memory();
     lh_service_manager_open(&g->manager, "gateway");
-    lh_status status = check_ports(&g->settings, &error);
+    lh_status status = reserve_ports(g, &ends, &error);
     if (status == LH_OK)
         status = find_model(g, &error);
     if (status == LH_OK)
@@ -458,6 +467,7 @@ static int serve(gateway *g) {
         status = start_api(g, &error);
     if (status == LH_OK)
         status = open_pages(g, &error);
+    lh_listener_release(&g->reserved);
     if (status != LH_OK) {
         lh_log_failure("longhaul-gateway", error.message);
         close_all(g);

@@ -36,6 +36,7 @@ typedef struct program {
     /* as others reach them; "": not at all */
     char plain[LH_ADDRESS_BYTES], secure[LH_ADDRESS_BYTES], members[LH_ADDRESS_BYTES];
     int member_listener; /* -1: none */
+    lh_port_reservations reserved;
     uv_loop_t loop;
     uv_signal_t terminate, interrupt, hang_up, switch_slowdown, resume;
     uv_timer_t patience, alive;
@@ -410,6 +411,7 @@ static lh_status serve(program *p, lh_error *error) {
         status = open_member_listener(p, error);
     if (status == LH_OK)
         status = open_metrics(p, error);
+    lh_listener_release(&p->reserved);
     if (status == LH_OK)
         status = begin_or_test(p, error);
     if (status != LH_OK && p->server)
@@ -463,7 +465,8 @@ static lh_status choose_device(program *p, lh_error *error) {
 }
 
 /* While it may still be seen who has a port. */
-static lh_status check_ports(const lh_worker_settings *s, lh_error *error) {
+static lh_status reserve_ports(program *p, lh_error *error) {
+    const lh_worker_settings *s = &p->settings;
     const struct {
         const char *flag, *address;
     } ports[] = {{"listen", s->listen},
@@ -472,13 +475,14 @@ static lh_status check_ports(const lh_worker_settings *s, lh_error *error) {
                  {"metrics-listen", lh_operator_port_address(s->metrics_listen, "")}};
     lh_status status = LH_OK;
     for (size_t i = 0; status == LH_OK && i < sizeof ports / sizeof ports[0]; i++)
-        status = lh_listener_check(ports[i].flag, ports[i].address, error);
+        status = lh_listener_reserve(ports[i].flag, ports[i].address, LH_PORT_PATIENCE_MS,
+                                     &p->reserved, error);
     return status;
 }
 
 static lh_status run(program *p, lh_error *error) {
     lh_service_manager_open(&p->manager, "worker");
-    lh_status status = check_ports(&p->settings, error);
+    lh_status status = reserve_ports(p, error);
     if (status == LH_OK)
         status = lh_weight_cache_open(p->settings.cache_dir, &p->cache, error);
     if (status == LH_OK)
@@ -500,6 +504,7 @@ static lh_status run(program *p, lh_error *error) {
         status = lh_fail(error, LH_ERR_IO, "the event loop cannot be opened");
     if (status == LH_OK)
         status = serve(p, error);
+    lh_listener_release(&p->reserved);
     lh_thread_pool_destroy(p->pool);
     lh_memory_gauge_close(p->memory);
     lh_weight_inventory_destroy(p->inventory);

@@ -1,6 +1,8 @@
 /* getaddrinfo, bind, listen. */
 #include "common/net/listener.h"
 
+#include "common/base/clock.h"
+#include "common/base/log.h"
 #include "common/net/port_owner.h"
 
 #include <arpa/inet.h>
@@ -12,9 +14,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #define BACKLOG 1024
+
+/* Between two tries of a bind. */
+#define WAIT_SLICE_MS 100
 
 /* Splits at the last colon; takes the brackets off an IPv6 address. False: malformed. */
 static bool split(const char *address, char *host, size_t host_bytes, const char **port) {
@@ -113,18 +119,79 @@ static lh_status tell_taken(const char *flag, const char *address, lh_error *err
                    address, by, flag);
 }
 
-lh_status lh_listener_check(const char *flag, const char *address, lh_error *error) {
-    struct addrinfo *list;
+/* The list's first that can be bound; -1: none. *is_taken: as the last is in use. */
+static int bind_first(const struct addrinfo *list, bool *is_taken) {
     int fd = -1;
-    if (!address[0] || resolve(address, &list, NULL) != LH_OK)
-        return LH_OK;
     for (const struct addrinfo *info = list; info && fd < 0; info = info->ai_next)
         fd = bind_to(info);
-    bool is_taken = fd < 0 && errno == EADDRINUSE;
+    *is_taken = fd < 0 && errno == EADDRINUSE;
+    return fd;
+}
+
+/* A connection that has the port as its own end is in the way of one of the list's addresses, and
+ * nobody listens at any: by[] names the first. */
+static bool is_connection_in_the_way(const struct addrinfo *list, char by[LH_PORT_USE_BYTES]) {
+    bool is_found = false;
+    for (const struct addrinfo *info = list; info; info = info->ai_next) {
+        char text[LH_PORT_USE_BYTES];
+        lh_port_use use = lh_port_owner_use(info->ai_addr, text);
+        if (use == LH_PORT_USE_LISTENER)
+            return false;
+        if (use == LH_PORT_USE_CONNECTION && !is_found)
+            memcpy(by, text, sizeof text);
+        is_found = is_found || use == LH_PORT_USE_CONNECTION;
+    }
+    return is_found;
+}
+
+/* Binds as soon as the connections that are in the way have ended. -1: not possible. *is_taken: as
+ * the address is in use; by[] then names the connection, where it is one. */
+static int bind_in_time(const struct addrinfo *list, const char *flag, const char *address,
+                        uint32_t patience_ms, bool *is_taken, char by[LH_PORT_USE_BYTES]) {
+    const struct timespec slice = {.tv_nsec = WAIT_SLICE_MS * 1000000L};
+    int64_t end_us = lh_clock_us() + (int64_t)patience_ms * 1000;
+    for (bool has_said = false;; has_said = true) {
+        int fd = bind_first(list, is_taken);
+        if (!*is_taken)
+            return fd;
+        by[0] = '\0';
+        if (!is_connection_in_the_way(list, by))
+            return bind_first(list, is_taken); /* it may have ended between the two */
+        if (lh_clock_us() >= end_us)
+            return -1;
+        if (!has_said)
+            lh_log(LH_LOG_WARN, "net",
+                   "the port is another connection's end: waiting for it flag=%s address=%s "
+                   "by=\"%s\" patience_s=%u",
+                   flag, address, by, patience_ms / 1000);
+        nanosleep(&slice, NULL);
+    }
+}
+
+lh_status lh_listener_reserve(const char *flag, const char *address, uint32_t patience_ms,
+                              lh_port_reservations *reserved, lh_error *error) {
+    struct addrinfo *list;
+    char by[LH_PORT_USE_BYTES];
+    bool is_taken;
+    assert(reserved->count < LH_PORT_RESERVATIONS_MAX);
+    if (!address[0] || resolve(address, &list, NULL) != LH_OK)
+        return LH_OK;
+    int fd = bind_in_time(list, flag, address, patience_ms, &is_taken, by);
     freeaddrinfo(list);
     if (fd >= 0)
-        close(fd);
+        reserved->descriptors[reserved->count++] = fd;
+    if (is_taken && by[0])
+        return lh_fail(error, LH_ERR_EXISTS,
+                       "cannot listen on %.100s: address already in use, by %s; ports outside of "
+                       "net.ipv4.ip_local_port_range are never given to connections: --%s "
+                       "HOST:PORT",
+                       address, by, flag);
     return is_taken ? tell_taken(flag, address, error) : LH_OK;
+}
+
+void lh_listener_release(lh_port_reservations *reserved) {
+    while (reserved->count > 0)
+        close(reserved->descriptors[--reserved->count]);
 }
 
 lh_status lh_listener_open(const char *address, int *fd, uint16_t *port, lh_error *error) {

@@ -1,11 +1,12 @@
-/* Finds the processes that listen on this machine's TCP ports, by /proc: root sees all processes,
- * other users see their own. Messages to people name them. Blocking, for milliseconds. Thread: any;
+/* Finds who uses this machine's TCP ports, by /proc: root sees all processes, other users see their
+ * own. Messages to people name them. Blocking, for milliseconds. Thread: any;
  * in a sandbox that hides /proc no process is found. */
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/socket.h>
 #include <sys/types.h>
 
 typedef struct lh_port_owner {
@@ -15,6 +16,19 @@ typedef struct lh_port_owner {
 
 /* Finds the process that listens on the port. False: none does, or this user cannot see it. */
 bool lh_port_owner_find(uint16_t port, lh_port_owner *owner);
+
+#define LH_PORT_USE_BYTES 128u
+
+/* What stands in the way of a socket that wants to listen at an address. */
+typedef enum lh_port_use {
+    LH_PORT_USE_NONE, /* nothing that is seen */
+    LH_PORT_USE_LISTENER,
+    /* The kernel has given the port to one that somebody opened to elsewhere: it will be free. */
+    LH_PORT_USE_CONNECTION,
+} lh_port_use;
+
+/* An IPv4 or IPv6 address. text: in words, which connection and of what process; "" otherwise. */
+lh_port_use lh_port_owner_use(const struct sockaddr *address, char text[LH_PORT_USE_BYTES]);
 /* All processes of that program that are seen; the first `most` of them go to pids[]. */
 size_t lh_port_owner_processes(const char *program, pid_t *pids, size_t most);
 /* The ports at which a process listens, each once; the first `most` of them go to ports[]. */

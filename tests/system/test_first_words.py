@@ -8,6 +8,7 @@ import re
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -159,6 +160,34 @@ class Ports(Words):
             status, _, error = self.run_it("--listen", f"127.0.0.1:{worker}", program=build_folder() / "longhaul-worker")
             self.assertEqual(status, 1)
             self.assertIn(f"by longhaul-worker, process {fleet.workers[0].pid}; --listen HOST:PORT", error)
+
+    def check_waiting(self, name, arguments, port, is_open):
+        """Its port is some connection's own end: a signal ends what waits for it, and without it is waited until the connection ends."""
+        with socket.create_server(("127.0.0.1", 0)) as server, socket.socket() as client:
+            client.bind(("127.0.0.1", port))
+            client.connect(server.getsockname())
+            # Closed by a reset: the port does not rest for a minute.
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            waits = f'address=127.0.0.1:{port} by="a connection to 127.0.0.1:{server.getsockname()[1]} of '
+            for is_ended in (True, False):
+                program = Program(f"{name}-{is_ended}", [build_folder() / name, *arguments], self.folder)
+                try:
+                    wait_until(lambda: waits in program.log_text(), "it says that it waits")
+                    if is_ended:
+                        program.ask_to_stop()
+                        self.assertEqual(program.wait(), -signal.SIGTERM)
+                    else:
+                        client.close()
+                        wait_until(lambda: is_open in program.log_text(), "it listens")
+                finally:
+                    program.stop()
+
+    def test_some_connections_is_waited_for(self):
+        port = free_port()
+        self.check_waiting("longhaul-gateway", ["--model", need_model(), "--listen", "127.0.0.1:0", "--fleet-listen", f"127.0.0.1:{port}"], port,
+                           f"fleet_port={port} ")
+        self.check_waiting("longhaul-worker", ["--gateway", f"http://127.0.0.1:{free_port()}", "--name", "one", "--site", "here", "--cache-dir",
+                                               self.folder / "cache", "--listen", f"127.0.0.1:{port}"], port, f"plain=127.0.0.1:{port} ")
 
     def test_a_body_that_curl_calls_a_form(self):
         with Fleet(1) as fleet:

@@ -63,14 +63,19 @@ static void who_has_an_address_is_named(void **state) {
     lh_error error;
     assert_int_equal(lh_listener_open("127.0.0.1:0", &fd, &port, NULL), LH_OK);
     snprintf(address, sizeof address, "127.0.0.1:%u", port);
-    assert_int_equal(lh_listener_check("fleet-listen", address, &error), LH_ERR_EXISTS);
+    lh_port_reservations reserved = {0};
+    assert_int_equal(lh_listener_reserve("fleet-listen", address, 60000, &reserved, &error),
+                     LH_ERR_EXISTS);
     snprintf(wanted, sizeof wanted, ", process %d; --fleet-listen HOST:PORT", (int)getpid());
     assert_non_null(strstr(error.message, address));
     assert_non_null(strstr(error.message, wanted));
     close(fd);
-    assert_int_equal(lh_listener_check("listen", address, &error), LH_OK);
-    assert_int_equal(lh_listener_check("listen", "", &error), LH_OK);
-    assert_int_equal(lh_listener_check("listen", "nonsense", &error), LH_OK);
+    assert_int_equal(lh_listener_reserve("listen", "", 0, &reserved, &error), LH_OK);
+    assert_int_equal(lh_listener_reserve("listen", "nonsense", 0, &reserved, &error), LH_OK);
+    assert_int_equal(reserved.count, 0);
+    assert_int_equal(lh_listener_reserve("listen", address, 0, &reserved, &error), LH_OK);
+    assert_int_equal(reserved.count, 1);
+    lh_listener_release(&reserved);
 }
 
 int main(void) {
