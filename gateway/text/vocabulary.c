@@ -199,17 +199,60 @@ static void read_ends(const lh_gguf *gguf, uint64_t ends[ENDS]) {
             ends[i] = UINT64_MAX;
 }
 
+/* tokenizer.ggml.merges, read when the first token asks for them. */
+typedef struct merge_texts {
+    const lh_gguf *gguf;
+    lh_text *texts; /* [count]; NULL: not read */
+    size_t count;
+    bool is_read;
+} merge_texts;
+
+/* What is wrong with them is said by who merges by them (bpe.c). */
+static lh_status read_merges(merge_texts *merges, lh_error *error) {
+    static const char key[] = "tokenizer.ggml.merges";
+    merges->is_read = true;
+    if (lh_gguf_get_array(merges->gguf, key, &merges->count, NULL) || merges->count == 0)
+        return LH_OK;
+    merges->texts = calloc(merges->count, sizeof *merges->texts);
+    if (!merges->texts)
+        return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for %zu merges", merges->count);
+    if (lh_gguf_array_text(merges->gguf, key, merges->texts, merges->count, NULL))
+        merges->count = 0;
+    return LH_OK;
+}
+
+/* "LEFT RIGHT" of which the token is the result: then text may become it. Qwen's have "</s>" so. */
+static bool is_merged(const merge_texts *merges, lh_text token) {
+    for (size_t i = 0; i < merges->count; i++) {
+        lh_text merge = merges->texts[i];
+        const char *space =
+            merge.length == token.length + 1 ? memchr(merge.bytes, ' ', merge.length) : NULL;
+        size_t left = space ? (size_t)(space - merge.bytes) : 0;
+        if (space && memcmp(merge.bytes, token.bytes, left) == 0 &&
+            memcmp(space + 1, token.bytes + left, token.length - left) == 0)
+            return true;
+    }
+    return false;
+}
+
 /* Converters have written marks as if they were text: then no template would find them, and answers
  * would show them. */
-static void mend_types(lh_vocabulary *vocabulary, const lh_gguf *gguf, const lh_text *texts) {
+static lh_status mend_types(lh_vocabulary *vocabulary, const lh_gguf *gguf, const lh_text *texts,
+                            lh_error *error) {
     lh_text chat_template = {"", 0};
+    merge_texts merges = {.gguf = gguf};
+    lh_status status = LH_OK;
     uint64_t ends[ENDS];
     read_ends(gguf, ends);
     (void)lh_gguf_get_text(gguf, "tokenizer.chat_template", &chat_template, NULL);
-    for (uint32_t token = 0; token < vocabulary->count; token++) {
+    for (uint32_t token = 0; token < vocabulary->count && !status; token++) {
         bool is_end = token == ends[0] || token == ends[1] || token == ends[2];
         if (vocabulary->types[token] != LH_TOKEN_NORMAL ||
             (!is_end && !lh_end_token_is_mark(texts[token], chat_template)))
+            continue;
+        if (!merges.is_read)
+            status = read_merges(&merges, error);
+        if (status || is_merged(&merges, texts[token]))
             continue;
         lh_log(LH_LOG_WARN, "tokenizer",
                "the file has a mark as a normal token, taken as control token=%u text=\"%.*s\"",
@@ -217,6 +260,8 @@ static void mend_types(lh_vocabulary *vocabulary, const lh_gguf *gguf, const lh_
                texts[token].bytes);
         vocabulary->types[token] = LH_TOKEN_CONTROL;
     }
+    free(merges.texts);
+    return status;
 }
 
 static lh_status read_tokens(lh_vocabulary *vocabulary, const lh_gguf *gguf, lh_error *error) {
@@ -227,9 +272,10 @@ static lh_status read_tokens(lh_vocabulary *vocabulary, const lh_gguf *gguf, lh_
         lh_gguf_array_text(gguf, "tokenizer.ggml.tokens", texts, vocabulary->count, error);
     if (!status)
         status = read_types(vocabulary, gguf, texts, error);
+    if (!status)
+        status = mend_types(vocabulary, gguf, texts, error);
     if (status)
         goto done;
-    mend_types(vocabulary, gguf, texts);
     size_t bytes = 0;
     for (uint32_t token = 0; token < vocabulary->count; token++)
         bytes += texts[token].length + 1;

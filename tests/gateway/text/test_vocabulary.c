@@ -129,6 +129,23 @@ static void marks_are_control_tokens_whatever_their_type_is(void **state) {
     lh_vocabulary_destroy(vocabulary);
 }
 
+/* Qwen's vocabulary has "</s>" from "</s" and ">": whoever reads of HTML writes it. */
+static void what_a_merge_makes_is_text(void **state) {
+    (void)state;
+    small_vocabulary file = small_vocabulary_rich();
+    small_vocabulary_add(&file, "</s", LH_TOKEN_NORMAL);
+    small_vocabulary_add(&file, "</s>", LH_TOKEN_NORMAL);
+    file.merges[file.merge_count++] = "</s >";
+    lh_vocabulary *vocabulary = create_sound(&file);
+    assert_int_equal(lh_vocabulary_type(vocabulary, 268), LH_TOKEN_NORMAL);
+    expect_text(lh_vocabulary_bytes(vocabulary, 268), "</s>");
+    lh_vocabulary_destroy(vocabulary);
+    file.merges[file.merge_count - 1] = "</ s>x"; /* of as many bytes as one that would */
+    vocabulary = create_sound(&file);
+    assert_int_equal(lh_vocabulary_type(vocabulary, 268), LH_TOKEN_CONTROL);
+    lh_vocabulary_destroy(vocabulary);
+}
+
 static void expect_refusal(const small_vocabulary *file, const char *words) {
     lh_vocabulary *vocabulary;
     lh_error error;
@@ -292,6 +309,7 @@ int main(void) {
         cmocka_unit_test(without_types_all_are_normal),
         cmocka_unit_test(of_sentencepiece_without_types_bytes_have_names),
         cmocka_unit_test(marks_are_control_tokens_whatever_their_type_is),
+        cmocka_unit_test(what_a_merge_makes_is_text),
         cmocka_unit_test(refuses_lists_of_the_wrong_length),
         cmocka_unit_test(refuses_types_out_of_range),
         cmocka_unit_test(refuses_texts_that_are_no_tokens),
