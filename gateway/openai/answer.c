@@ -38,10 +38,11 @@ struct lh_openai_answer {
     lh_openai_frame frame;
     const lh_tool_format *tool_format; /* NULL: no tool may be called */
     uint32_t tool_calls_max;           /* of a choice */
-    const json_t *tools;               /* the request's; until the generation has them */
-    uint32_t choices;                  /* of all prompts */
-    void *writer;                      /* the dialect's */
-    const char *form_param;            /* that gave the form of the answers; NULL: none did */
+    bool must_call;
+    const json_t *tools;    /* the request's; until the generation has them */
+    uint32_t choices;       /* of all prompts */
+    void *writer;           /* the dialect's */
+    const char *form_param; /* that gave the form of the answers; NULL: none did */
     bool streams;
     lh_server_events events;
     size_t held_bytes;  /* of what the client does not take, as the exchange knows them */
@@ -144,6 +145,8 @@ static void set_frame(lh_openai_answer *answer, const lh_openai_request *request
     answer->form_param = request->format.is_given ? request->format.param : NULL;
     answer->tools = request->kept_tools;
     answer->tool_calls_max = request->tools.has_one_call ? 1 : LH_TOOL_CALLS_MAX;
+    answer->must_call = request->tools.choice == LH_TOOL_CHOICE_REQUIRED ||
+                        request->tools.choice == LH_TOOL_CHOICE_NAMED;
     answer->streams = parameters->stream;
     answer->choices = prompts * parameters->choices;
 }
@@ -173,6 +176,7 @@ static lh_generation_options generation_options(lh_openai_answer *answer,
                                      .thinking = answer->frame.thinking,
                                      .tool_format = answer->tool_format,
                                      .tool_calls_max = answer->tool_calls_max,
+                                     .must_call = answer->must_call,
                                      .tools = answer->tools,
                                      .only_whole = !parameters->stream,
                                      .on_ready = on_ready,

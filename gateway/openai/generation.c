@@ -350,6 +350,7 @@ static lh_status init_choices(lh_generation *generation, const lh_generation_opt
         lh_tool_call_parser_init(&choice->tool_calls, options->tool_format,
                                  options->tool_calls_max);
         choice->tool_calls.tools = generation->tools;
+        choice->tool_calls.must_call = options->must_call;
         lh_status status =
             lh_stop_matcher_create(options->stops, options->stop_count, &choice->matcher, error);
         if (!status && generation->has_scores)

@@ -42,6 +42,7 @@ typedef struct lh_generation_options {
     const lh_thinking_marks *thinking; /* thoughts are told apart by these; NULL: they are not */
     const lh_tool_format *tool_format; /* the same of calls of tools */
     uint32_t tool_calls_max;           /* of a choice */
+    bool must_call;                    /* its form begins with a call */
     const json_t *tools;               /* tool_call_parser.h; the generation holds a reference */
     bool only_whole; /* text is of no use before a choice has ended: on_ready may wait until then */
     /* There is something to pull. On the engine's thread; must not block or call back. */

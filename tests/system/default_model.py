@@ -21,3 +21,8 @@ def default_model():
 def gemma_model():
     """gemma-3-270m, or what $LONGHAUL_TEST_GEMMA names."""
     return _given_or_fetched("LONGHAUL_TEST_GEMMA", "--gemma")
+
+
+def qwen_model():
+    """Qwen2.5-Coder-0.5B-Instruct, or what $LONGHAUL_TEST_QWEN names."""
+    return _given_or_fetched("LONGHAUL_TEST_QWEN", "--qwen")

@@ -622,11 +622,12 @@ lh_status lh_tool_call_parser_push(lh_tool_call_parser *parser, const char *byte
     return status == LH_AGAIN ? LH_OK : status;
 }
 
-/* Of a text that was cut: more than one byte of a mark is the head of a call that did not come. */
-static bool ends_in_mark(const lh_tool_call_parser *parser) {
+/* Of a text that was cut: more than one byte of a mark is the head of a call that did not come, and
+ * where there must be a call, all is. */
+static bool ends_in_head(const lh_tool_call_parser *parser) {
     const lh_tool_format *format = parser->format;
     const char *const marks[] = {format->open, format->headers[0], format->headers[1]};
-    bool ends = false;
+    bool ends = parser->must_call;
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
         ends |= count_begun(&parser->held, marks[i]) > 1;
     return ends;
@@ -636,9 +637,9 @@ static bool ends_in_mark(const lh_tool_call_parser *parser) {
 static bool is_text_at_end(const lh_tool_call_parser *parser, bool is_cut) {
     switch (parser->stage) {
     case LH_TOOL_CALL_BEGIN:
-        return true;
+        return !is_cut || !parser->must_call;
     case LH_TOOL_CALL_TEXT:
-        return !is_cut || !parser->format || !ends_in_mark(parser);
+        return !is_cut || !parser->format || !ends_in_head(parser);
     case LH_TOOL_CALL_TURN:
     case LH_TOOL_CALL_OVER:
         return false;

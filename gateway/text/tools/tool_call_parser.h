@@ -52,6 +52,7 @@ typedef struct lh_tool_call_parser {
     const json_t *tools;
     lh_tool_call_stage stage;
     uint32_t calls_max;
+    bool must_call;      /* the owner's: the answer is held to a form that begins with a call */
     uint32_t count;      /* of calls whose head is out */
     bool has_called;     /* since the opening mark */
     bool in_fence;       /* which is that of a fence */
@@ -83,7 +84,8 @@ void lh_tool_call_parser_reset(lh_tool_call_parser *parser);
 lh_status lh_tool_call_parser_push(lh_tool_call_parser *parser, const char *bytes, size_t length,
                                    lh_text_buffer *text, lh_error *error);
 /* No more comes: what was held back and is no call is text; is_cut: the model was not at its end,
- * and what has begun as a call is neither. LH_ERR_NO_MEMORY. */
+ * and what has begun as a call is neither; where one must be made, one byte has. LH_ERR_NO_MEMORY.
+ */
 lh_status lh_tool_call_parser_finish(lh_tool_call_parser *parser, bool is_cut, lh_text_buffer *text,
                                      lh_error *error);
 /* Forgets the deltas. */

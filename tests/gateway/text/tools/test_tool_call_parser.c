@@ -316,6 +316,26 @@ static void what_is_cut_and_begins_no_call_is_text(void **state) {
     lh_text_buffer_reset(&out.text);
 }
 
+/* Not even one byte of it, in formats with marks and in bare ones. */
+static void one_that_had_to_come_and_is_cut_leaves_nothing(void **state) {
+    (void)state;
+    const struct {
+        const lh_tool_format *format;
+        const char *head;
+    } cases[] = {{HERMES, "<"}, {HERMES, "<tool_call>"}, {LLAMA, " "}, {LLAMA, "{\"na"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        lh_tool_call_parser parser;
+        outcome out = {.count = 0};
+        lh_tool_call_parser_init(&parser, cases[i].format, LH_TOOL_CALLS_MAX);
+        parser.must_call = true;
+        push(&parser, cases[i].head, strlen(cases[i].head), &out);
+        assert_int_equal(lh_tool_call_parser_finish(&parser, true, &out.text, NULL), LH_OK);
+        expect(&out, "", "", cases[i].head, 0);
+        lh_tool_call_parser_reset(&parser);
+        lh_text_buffer_reset(&out.text);
+    }
+}
+
 static void unusual_calls_are_calls(void **state) {
     (void)state;
     check(HERMES, "<tool_call>{\"arguments\": {\"a\": 1}, \"name\": \"f\"}</tool_call>", "",
@@ -418,6 +438,7 @@ int main(void) {
         cmocka_unit_test(a_call_in_a_fence_is_one),
         cmocka_unit_test(a_call_that_is_cut_leaves_no_text),
         cmocka_unit_test(what_is_cut_and_begins_no_call_is_text),
+        cmocka_unit_test(one_that_had_to_come_and_is_cut_leaves_nothing),
         cmocka_unit_test(unusual_calls_are_calls),
         cmocka_unit_test(ids_are_what_the_template_takes),
         cmocka_unit_test(calls_without_end_are_bounded),
