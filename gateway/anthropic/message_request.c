@@ -52,11 +52,9 @@ static void read_context_management(const lh_body_reader *body, lh_openai_reques
 /* ---- Tools ---- */
 
 static void read_tools(const lh_body_reader *body, lh_openai_request *request) {
-    static const lh_openai_tool_words words = {.parameters = "input_schema",
-                                               .type = "custom",
-                                               .may_lack_type = true,
-                                               .leaves_out_others = true};
-    const json_t *list = lh_openai_tools_read(body, &words, request->made);
+    static const lh_openai_tool_words words = {
+        .parameters = "input_schema", .type = "custom", .may_lack_type = true};
+    const json_t *list = lh_openai_tools_read(body, &words, request->made, NULL);
     const lh_body_reader choice = lh_body_inside(body, "tool_choice", "tool_choice.");
     const char *type = lh_body_choice(&choice, "type", "auto|any|tool|none");
     bool is_named = type && strcmp(type, "tool") == 0;

@@ -74,7 +74,7 @@ static void reply_loaded(const lh_body_reader *reader, const lh_openai_limits *l
 static void read_tools(const lh_body_reader *body, lh_openai_request *request) {
     static const lh_openai_tool_words words = {
         .inside = "function", .parameters = "parameters", .type = "function"};
-    lh_openai_tools_choose(body, lh_openai_tools_read(body, &words, request->made),
+    lh_openai_tools_choose(body, lh_openai_tools_read(body, &words, request->made, NULL),
                            LH_TOOL_CHOICE_AUTO, NULL, &request->tools);
 }
 

@@ -73,6 +73,7 @@ void lh_openai_answer_destroy(lh_openai_answer *answer) {
         return;
     lh_openai_timing_end(&answer->timing);
     json_decref(answer->frame.timing);
+    json_decref(answer->frame.tool_kinds);
     lh_generation_destroy(answer->generation);
     answer->dialect->destroy(answer->writer);
     json_decref(answer->prompt_ids);
@@ -136,6 +137,7 @@ static void set_frame(lh_openai_answer *answer, const lh_openai_request *request
                                       .thinking = thinking_of(answer, request),
                                       .digests = answer->service->config.logits_digest,
                                       .calls_functions = request->calls_functions,
+                                      .tool_kinds = json_incref(request->tool_kinds),
                                       .top_logprobs = sampling->top_logprobs,
                                       .returns_ids = parameters->returns_ids,
                                       .prompt_ids = answer->prompt_ids,

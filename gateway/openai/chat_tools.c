@@ -31,8 +31,9 @@ void lh_openai_chat_tools_read(const lh_body_reader *body, lh_openai_request *re
         .inside = "function", .parameters = "parameters", .type = "function"};
     static const lh_openai_tool_words elder = {
         .list = "functions", .parameters = "parameters", .type = "function", .may_lack_type = true};
-    const json_t *list = lh_openai_tools_read(body, &words, request->made);
-    const json_t *functions = lh_openai_tools_read(body, &elder, request->made);
+    request->tool_kinds = json_object();
+    const json_t *list = lh_openai_tools_read(body, &words, request->made, request->tool_kinds);
+    const json_t *functions = lh_openai_tools_read(body, &elder, request->made, NULL);
     request->calls_functions = json_array_size(functions) > 0 && json_array_size(list) == 0;
     if (request->calls_functions) {
         choose_function(body, functions, &request->tools);
@@ -41,6 +42,7 @@ void lh_openai_chat_tools_read(const lh_body_reader *body, lh_openai_request *re
     if (json_array_size(functions) > 0)
         lh_body_leave_out(body, "functions", NULL);
     lh_openai_tool_choice_read(body, list, request->made, &request->tools);
+    request->tools.kinds = request->tool_kinds;
     lh_openai_tools_read_parallel(body, &request->tools);
 }
 

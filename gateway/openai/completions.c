@@ -22,6 +22,9 @@ static void destroy(void *context) {
         lh_openai_gathered_reset(&w->gathered[i]);
     for (uint32_t i = 0; i < w->echo_count; i++)
         lh_text_buffer_reset(&w->echoes[i]);
+    for (uint32_t i = 0; w->stream.custom_calls && i < w->choices; i++)
+        lh_text_buffer_reset(&w->stream.custom_calls[i].arguments);
+    free(w->stream.custom_calls);
     free(w->gathered);
     free(w->echoes);
     free(w);
@@ -36,6 +39,13 @@ static bool prepare_gathered(writer *w) {
         prepared = !lh_text_buffer_append(&w->gathered[i].text, echo->bytes, echo->length, NULL);
     }
     return prepared;
+}
+
+static bool prepare_stream(writer *w) {
+    if (json_object_size(w->frame->tool_kinds) == 0)
+        return true;
+    w->stream.custom_calls = calloc(w->choices, sizeof *w->stream.custom_calls);
+    return w->stream.custom_calls;
 }
 
 static void *open_writer(const lh_openai_frame *frame, lh_openai_reading *reading,
@@ -57,7 +67,7 @@ static void *open_writer(const lh_openai_frame *frame, lh_openai_reading *readin
                                    .include_usage = parameters->include_usage,
                                    .continuous_usage =
                                        parameters->include_usage && parameters->continuous_usage};
-    if (events || prepare_gathered(w))
+    if (events ? prepare_stream(w) : prepare_gathered(w))
         return w;
     destroy(w);
     return NULL;

@@ -3,6 +3,7 @@
 
 #include "common/base/growing_array.h"
 #include "common/json/json_text.h"
+#include "gateway/openai/custom_tool.h"
 #include "gateway/openai/logprobs.h"
 #include "gateway/text/model_aliases.h"
 
@@ -167,8 +168,32 @@ static json_t *render_call(const lh_openai_frame *frame, uint32_t choice, json_t
                         usage);
 }
 
+/* The same of a custom tool's call. */
+static json_t *render_custom_call(const lh_openai_frame *frame, uint32_t choice, json_t *call,
+                                  const lh_token_usage *usage) {
+    return render_chunk(frame,
+                        json_pack("{s:I, s:{s:[o]}, s:n, s:n}", "index", (json_int_t)choice,
+                                  "delta", "tool_calls", call, "logprobs", "finish_reason"),
+                        usage);
+}
+
+json_t *lh_openai_custom_input_json(const lh_openai_frame *frame, uint32_t choice, uint32_t call,
+                                    const char *arguments, size_t length,
+                                    const lh_token_usage *usage) {
+    return render_custom_call(frame, choice,
+                              json_pack("{s:I, s:{s:o}}", "index", (json_int_t)call, "custom",
+                                        "input", lh_openai_custom_input(arguments, length)),
+                              usage);
+}
+
 json_t *lh_openai_call_head_json(const lh_openai_frame *frame, uint32_t choice,
                                  const lh_tool_call_delta *call, const lh_token_usage *usage) {
+    if (lh_openai_custom_is(frame->tool_kinds, call->name))
+        return render_custom_call(frame, choice,
+                                  json_pack("{s:I, s:s, s:s, s:{s:s, s:s}}", "index",
+                                            (json_int_t)call->index, "id", call->id, "type",
+                                            "custom", "custom", "name", call->name, "input", ""),
+                                  usage);
     return render_call(frame, choice,
                        json_pack("{s:o, s:s}", "name", lh_json_text(call->name, strlen(call->name)),
                                  "arguments", ""),
@@ -267,12 +292,21 @@ static json_t *render_function(const lh_openai_gathered *gathered, const lh_tool
                      "arguments", lh_json_text(arguments, call->arguments_length));
 }
 
-static json_t *render_calls(const lh_openai_gathered *gathered) {
+static json_t *render_custom(const lh_openai_gathered *gathered, const lh_tool_call_delta *call) {
+    const char *arguments = gathered->arguments.bytes + call->arguments_at;
+    return json_pack("{s:s, s:o}", "name", call->name, "input",
+                     lh_openai_custom_input(arguments, call->arguments_length));
+}
+
+static json_t *render_calls(const lh_openai_frame *frame, const lh_openai_gathered *gathered) {
     json_t *list = json_array();
     for (size_t i = 0; i < gathered->call_count; i++) {
         const lh_tool_call_delta *call = &gathered->calls[i];
-        list = lh_json_append(list, json_pack("{s:s, s:s, s:o}", "id", call->id, "type", "function",
-                                              "function", render_function(gathered, call)));
+        bool is_custom = lh_openai_custom_is(frame->tool_kinds, call->name);
+        const char *type = is_custom ? "custom" : "function";
+        list = lh_json_append(list, json_pack("{s:s, s:s, s:o}", "id", call->id, "type", type, type,
+                                              is_custom ? render_custom(gathered, call)
+                                                        : render_function(gathered, call)));
     }
     return list;
 }
@@ -289,7 +323,7 @@ static json_t *render_message(const lh_openai_frame *frame, const lh_openai_gath
         message =
             lh_json_set(message, "function_call", render_function(gathered, &gathered->calls[0]));
     else if (gathered->call_count > 0)
-        message = lh_json_set(message, "tool_calls", render_calls(gathered));
+        message = lh_json_set(message, "tool_calls", render_calls(frame, gathered));
     if (gathered->thought.length > 0)
         message = lh_json_set(message, "reasoning_content",
                               lh_json_text(gathered->thought.bytes, gathered->thought.length));

@@ -19,6 +19,7 @@ typedef struct lh_openai_frame {
     uint32_t prompt_tops; /* with so many of the best */
     const lh_thinking_marks *thinking; /* NULL: thoughts are not told apart */
     bool calls_functions;              /* a call is told in OpenAI's elder words: function_call */
+    json_t *tool_kinds;                /* lh_openai_tools.kinds, the owner's; NULL: none */
     uint32_t top_logprobs;
     bool returns_ids;
     const json_t *prompt_ids; /* [prompts]: lists; NULL: not to be told */
@@ -62,6 +63,10 @@ json_t *lh_openai_call_head_json(const lh_openai_frame *frame, uint32_t choice,
 json_t *lh_openai_call_arguments_json(const lh_openai_frame *frame, uint32_t choice, uint32_t call,
                                       const char *arguments, size_t length,
                                       const lh_token_usage *usage);
+/* The text of a call of a custom tool, whose arguments these are, in one piece. */
+json_t *lh_openai_custom_input_json(const lh_openai_frame *frame, uint32_t choice, uint32_t call,
+                                    const char *arguments, size_t length,
+                                    const lh_token_usage *usage);
 json_t *lh_openai_end_json(const lh_openai_frame *frame, const lh_generation_piece *piece,
                            const lh_token_usage *usage);
 /* The chunk without choices that tells the usage and the timing. */

@@ -1,6 +1,8 @@
 /* Chunks in order. */
 #include "gateway/openai/stream.h"
 
+#include "gateway/openai/custom_tool.h"
+
 static lh_status put_event(lh_openai_stream *stream, json_t *data) {
     return lh_server_events_put(stream->events, NULL, data);
 }
@@ -29,6 +31,42 @@ static lh_status open_choices(lh_openai_stream *stream, const lh_token_usage *us
     return status;
 }
 
+/* Of a choice whose call is over. */
+static lh_status end_custom(lh_openai_stream *stream, uint32_t choice,
+                            const lh_token_usage *usage) {
+    lh_openai_custom_call *call = stream->custom_calls ? &stream->custom_calls[choice] : NULL;
+    if (!call || !call->is_open)
+        return LH_OK;
+    call->is_open = false;
+    return put_event(stream, lh_openai_custom_input_json(stream->frame, choice, call->index,
+                                                         call->arguments.bytes,
+                                                         call->arguments.length, usage));
+}
+
+static lh_status begin_call(lh_openai_stream *stream, uint32_t choice,
+                            const lh_tool_call_delta *call, const lh_token_usage *usage) {
+    lh_status status = end_custom(stream, choice, usage);
+    if (lh_openai_custom_is(stream->frame->tool_kinds, call->name)) {
+        stream->custom_calls[choice].is_open = true;
+        stream->custom_calls[choice].index = call->index;
+        stream->custom_calls[choice].arguments.length = 0;
+    }
+    return status ? status
+                  : put_event(stream, lh_openai_call_head_json(stream->frame, choice, call, usage));
+}
+
+static lh_status put_arguments(lh_openai_stream *stream, const lh_generation_piece *piece,
+                               const lh_tool_call_delta *call, const lh_token_usage *usage) {
+    const char *arguments = piece->arguments + call->arguments_at;
+    lh_openai_custom_call *custom =
+        stream->custom_calls ? &stream->custom_calls[piece->choice] : NULL;
+    if (custom && custom->is_open)
+        return lh_text_buffer_append(&custom->arguments, arguments, call->arguments_length, NULL);
+    return put_event(stream,
+                     lh_openai_call_arguments_json(stream->frame, piece->choice, call->index,
+                                                   arguments, call->arguments_length, usage));
+}
+
 /* A call's head and its arguments are chunks of their own: clients take the arguments of a chunk
  * with an id for the whole of what they may begin with. */
 static lh_status put_calls(lh_openai_stream *stream, const lh_generation_piece *piece,
@@ -37,13 +75,9 @@ static lh_status put_calls(lh_openai_stream *stream, const lh_generation_piece *
     for (size_t i = 0; i < piece->call_count && !status; i++) {
         const lh_tool_call_delta *call = &piece->calls[i];
         if (call->begins)
-            status = put_event(stream,
-                               lh_openai_call_head_json(stream->frame, piece->choice, call, usage));
+            status = begin_call(stream, piece->choice, call, usage);
         if (!status && call->arguments_length)
-            status = put_event(
-                stream, lh_openai_call_arguments_json(stream->frame, piece->choice, call->index,
-                                                      piece->arguments + call->arguments_at,
-                                                      call->arguments_length, usage));
+            status = put_arguments(stream, piece, call, usage);
     }
     return status;
 }
@@ -65,6 +99,8 @@ lh_status lh_openai_stream_put(lh_openai_stream *stream, const lh_generation_pie
         status = put_event(stream, lh_openai_chunk_json(stream->frame, piece, told));
     if (!status)
         status = put_calls(stream, piece, told);
+    if (!status && piece->finished)
+        status = end_custom(stream, piece->choice, told);
     if (!status && piece->finished)
         status = put_event(stream, lh_openai_end_json(stream->frame, piece, told));
     return status;

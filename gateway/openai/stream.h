@@ -7,6 +7,13 @@
 #include "gateway/openai/render.h"
 #include "gateway/openai/server_events.h"
 
+/* A call of a custom tool, whose text is told when it is whole. */
+typedef struct lh_openai_custom_call {
+    bool is_open;
+    uint32_t index;
+    lh_text_buffer arguments;
+} lh_openai_custom_call;
+
 typedef struct lh_openai_stream {
     const lh_openai_frame *frame;
     lh_server_events *events;
@@ -14,6 +21,7 @@ typedef struct lh_openai_stream {
     const lh_text_buffer *echoes;
     uint32_t choices, choices_per_prompt;
     bool include_usage, continuous_usage;
+    lh_openai_custom_call *custom_calls; /* [choices]; NULL: there are no custom tools */
 
     bool opened;
 } lh_openai_stream;

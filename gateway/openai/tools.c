@@ -2,6 +2,7 @@
 #include "gateway/openai/tools.h"
 
 #include "common/json/json_text.h"
+#include "gateway/openai/custom_tool.h"
 #include "gateway/openai/output_format.h"
 
 #include <stdio.h>
@@ -43,20 +44,12 @@ static bool is_other(const lh_openai_tool_words *words, const json_t *tool) {
     return type && strcmp(type, words->type) != 0;
 }
 
-static bool is_left_out(const lh_openai_tool_words *words, const json_t *tool) {
-    return words->leaves_out_others && is_other(words, tool);
-}
-
 /* The function that a tool is, or has; `path` becomes its. NULL: refused. */
 static const json_t *function_of(const lh_body_reader *body, const lh_openai_tool_words *words,
                                  const json_t *tool, char path[48]) {
     const char *type = json_string_value(json_object_get(tool, "type"));
     if (!json_is_object(tool) || (!type && !words->may_lack_type))
         lh_body_refuse(body, path, "invalid_type", "must be an object with a 'type'.");
-    else if (is_other(words, tool))
-        lh_body_refuse(body, path, "unsupported_value",
-                       "is of type \"%.40s\"; \"%s\" is what this server knows.", type,
-                       words->type);
     else if (words->inside && !json_is_object(json_object_get(tool, words->inside)))
         lh_body_refuse(body, path, "invalid_type", "must have a '%s' that is an object.",
                        words->inside);
@@ -67,14 +60,10 @@ static const json_t *function_of(const lh_body_reader *body, const lh_openai_too
     return json_object_get(tool, words->inside);
 }
 
-static void check_tool(const lh_body_reader *body, const lh_openai_tool_words *words, size_t index,
-                       const json_t *value) {
+static void check_function(const lh_body_reader *body, const lh_openai_tool_words *words,
+                           size_t index, const json_t *value) {
     char path[48];
     snprintf(path, sizeof path, "%s[%zu]", list_of(words), index);
-    if (is_left_out(words, value)) {
-        lh_body_leave_out(body, path, json_string_value(json_object_get(value, "type")));
-        return;
-    }
     const lh_body_reader function = {function_of(body, words, value, path), path, body->error, NULL,
                                      body->left_out};
     if (body->error->status)
@@ -94,10 +83,8 @@ static bool has_tool(const json_t *list, const char *name) {
     return false;
 }
 
-static void check_list(const lh_body_reader *body, const lh_openai_tool_words *words,
-                       const json_t *list) {
-    for (size_t i = 0; i < json_array_size(list) && !body->error->status; i++)
-        check_tool(body, words, i, json_array_get(list, i));
+static json_t *as_function(json_t *function) {
+    return function ? json_pack("{s:s, s:o}", "type", "function", "function", function) : NULL;
 }
 
 /* As chat has it, which is what templates know. NULL: no memory. */
@@ -111,21 +98,59 @@ static json_t *as_chat_has_it(const json_t *tool, const lh_openai_tool_words *wo
     }
     if (json_is_object(parameters))
         function = lh_json_set(function, "parameters", json_incref(parameters));
-    return json_pack("{s:s, s:o}", "type", "function", "function", function);
+    return as_function(function);
+}
+
+/* A custom one as chat has it; NULL: it is refused, or there is no memory. */
+static json_t *read_custom(const lh_body_reader *body, const char *path, const json_t *tool,
+                           json_t *kinds) {
+    char inside[64];
+    snprintf(inside, sizeof inside, "%s.custom.", path);
+    const lh_body_reader custom = {json_object_get(tool, "custom"), inside, body->error, NULL,
+                                   body->left_out};
+    if (!json_is_object(custom.object))
+        lh_body_refuse(body, path, "invalid_type", "must have a 'custom' that is an object.");
+    const char *name = body->error->status ? NULL : lh_openai_tool_name(&custom);
+    if (!name)
+        return NULL;
+    json_t *kind = json_pack("{s:s, s:s}", "type", "custom", "name", name);
+    json_t *function = lh_openai_custom_tool(&custom, name, &kind);
+    if (json_object_set_new(kinds, name, kind) && !body->error->status)
+        lh_openai_refuse_status(body->error, LH_ERR_NO_MEMORY);
+    return as_function(function);
+}
+
+/* One of the list as chat has it; NULL: it is left out, or refused, or there is no memory. */
+static json_t *read_tool(const lh_body_reader *body, const lh_openai_tool_words *words,
+                         size_t index, json_t *tool, json_t *kinds) {
+    char path[48];
+    const char *type = json_string_value(json_object_get(tool, "type"));
+    snprintf(path, sizeof path, "%s[%zu]", list_of(words), index);
+    if (is_other(words, tool) && kinds && strcmp(type, "custom") == 0)
+        return read_custom(body, path, tool, kinds);
+    if (is_other(words, tool)) {
+        lh_body_leave_out(body, path, type);
+        return NULL;
+    }
+    check_function(body, words, index, tool);
+    return body->error->status ? NULL
+           : words->inside     ? json_incref(tool)
+                               : as_chat_has_it(tool, words);
 }
 
 const json_t *lh_openai_tools_read(const lh_body_reader *body, const lh_openai_tool_words *words,
-                                   json_t *made) {
+                                   json_t *made, json_t *kinds) {
     const json_t *list = lh_body_typed(body, list_of(words), "array", "a list");
-    check_list(body, words, list);
-    if (body->error->status || !list || words->inside)
-        return body->error->status ? NULL : list;
+    if (body->error->status || !list)
+        return NULL;
     json_t *chats = json_array();
-    for (size_t i = 0; i < json_array_size(list); i++)
-        if (!is_left_out(words, json_array_get(list, i)))
-            chats = lh_json_append(chats, as_chat_has_it(json_array_get(list, i), words));
+    for (size_t i = 0; i < json_array_size(list) && !body->error->status; i++) {
+        json_t *tool = read_tool(body, words, i, json_array_get(list, i), kinds);
+        if (tool)
+            chats = lh_json_append(chats, tool);
+    }
     if (chats && json_array_append_new(made, chats) == 0)
-        return chats;
+        return body->error->status ? NULL : chats;
     lh_openai_refuse_status(body->error, LH_ERR_NO_MEMORY);
     return NULL;
 }
@@ -167,13 +192,33 @@ void lh_openai_tools_read_parallel(const lh_body_reader *body, lh_openai_tools *
 
 /* ---- Calls and results in messages ---- */
 
+/* A call of a custom tool becomes one of the function that stands for it; the body is the request's
+ * own. */
+static void take_custom(const lh_body_reader *call) {
+    json_t *object = (json_t *)call->object, *custom = lh_body_object(call, "custom");
+    const char *input = json_string_value(json_object_get(custom, "input"));
+    if (!custom)
+        lh_body_refuse(call, "custom", "missing_required_parameter", "is missing.");
+    if (call->error->status)
+        return;
+    json_t *name = json_object_get(custom, "name");
+    json_t *arguments = lh_openai_custom_arguments(input ? input : "", input ? strlen(input) : 0);
+    json_t *function = json_pack("{s:O?, s:o}", "name", name, "arguments", arguments);
+    if (json_object_set_new(object, "function", function) ||
+        json_object_set_new(object, "type", json_string("function")))
+        lh_openai_refuse_status(call->error, LH_ERR_NO_MEMORY);
+    json_object_del(object, "custom");
+}
+
 static void check_call(const lh_body_reader *message, size_t index, const json_t *value) {
     char path[LH_BODY_PATH_BYTES], inner[LH_BODY_PATH_BYTES + 16];
     lh_body_reader call;
     if (!lh_body_element(message, "tool_calls", index, value, path, &call))
         return;
     lh_body_text(&call, "id", LH_OPENAI_CALL_ID_CHARACTERS_MAX);
-    lh_body_choice(&call, "type", "function");
+    const char *type = lh_body_choice(&call, "type", "function|custom");
+    if (type && strcmp(type, "custom") == 0)
+        take_custom(&call);
     if (!lh_body_object(&call, "function"))
         lh_body_refuse(&call, "function", "missing_required_parameter", "is missing.");
     snprintf(inner, sizeof inner, "%sfunction.", path);

@@ -38,15 +38,16 @@ typedef struct lh_openai_tool_words {
     const char *list;       /* the request's member; NULL: "tools" */
     const char *inside;     /* the tool's member that is the function; NULL: the tool is */
     const char *parameters; /* the function's schema */
-    const char *type;       /* the only one that this server knows */
+    const char *type;       /* of functions */
     bool may_lack_type;
-    bool leaves_out_others; /* those of another type are left out; else they are refused */
 } lh_openai_tool_words;
 
 /* The list `tools`, checked, as chat has it: the body's own, or put into `made`, a list that
- * outlives it. NULL: there is none, or it is refused. */
+ * outlives it. Tools of other types are left out; custom ones (custom_tool.h) are not where there
+ * is an object `kinds`, which tells of them as lh_openai_tools.kinds. NULL: there is none, or it is
+ * refused. */
 const json_t *lh_openai_tools_read(const lh_body_reader *body, const lh_openai_tool_words *words,
-                                   json_t *made);
+                                   json_t *made, json_t *kinds);
 /* Which of them may be called, as `tool_choice` has said; name: of LH_TOOL_CHOICE_NAMED. */
 void lh_openai_tools_choose(const lh_body_reader *body, const json_t *list,
                             lh_openai_tool_choice choice, const char *name, lh_openai_tools *tools);

@@ -1,8 +1,8 @@
 /* One small reader for each type of item. */
 #include "gateway/responses/input_items.h"
 
+#include "gateway/openai/custom_tool.h"
 #include "gateway/openai/text_parts.h"
-#include "gateway/responses/response_tools.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -75,7 +75,7 @@ static void call(const lh_body_reader *item, lh_openai_conversation *conversatio
 static void read_custom_call(const lh_body_reader *item, lh_openai_conversation *conversation) {
     const char *input = lh_body_text(item, "input", SIZE_MAX);
     call(item, conversation, read_name(item, conversation),
-         lh_response_custom_arguments(input ? input : "", input ? strlen(input) : 0));
+         lh_openai_custom_arguments(input ? input : "", input ? strlen(input) : 0));
 }
 
 /* A command for the client's own machine, as another server's model has called it. */

@@ -2,7 +2,7 @@
 #include "gateway/responses/response_json.h"
 
 #include "common/json/json_text.h"
-#include "gateway/responses/response_tools.h"
+#include "gateway/openai/custom_tool.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -36,9 +36,8 @@ static json_t *call_item(const lh_answer_part *part, const json_t *kind, const c
         "{s:s, s:s, s:s, s:s, s:o}", "id", id, "type",
         is_custom ? "custom_tool_call" : "function_call", "status", status, "call_id", part->id,
         "name", name ? json_incref(name) : lh_json_text(part->name, strlen(part->name)));
-    item = is_custom
-               ? lh_json_set(item, "input", lh_response_custom_input(part->text.bytes, length))
-               : lh_json_set(item, "arguments", lh_json_text(part->text.bytes, length));
+    item = is_custom ? lh_json_set(item, "input", lh_openai_custom_input(part->text.bytes, length))
+                     : lh_json_set(item, "arguments", lh_json_text(part->text.bytes, length));
     return space ? lh_json_set(item, "namespace", json_incref(space)) : item;
 }
 

@@ -8,8 +8,3 @@
 /* tools, tool_choice, parallel_tool_calls, and the tools that the input adds. Fills the request's
  * tools and tool_kinds; its list `made` is there. */
 void lh_response_tools_read(const lh_body_reader *body, lh_openai_request *request);
-
-/* The arguments of a custom tool's call: {"input": TEXT} as JSON. NULL: no memory. */
-json_t *lh_response_custom_arguments(const char *input, size_t length);
-/* The text of such arguments, also where they were cut, as a JSON string; NULL: no memory. */
-json_t *lh_response_custom_input(const char *arguments, size_t length);

@@ -4,9 +4,9 @@
 #include "gateway/responses/responses.h"
 
 #include "common/json/json_text.h"
+#include "gateway/openai/custom_tool.h"
 #include "gateway/openai/logprobs.h"
 #include "gateway/responses/response_json.h"
-#include "gateway/responses/response_tools.h"
 #include "gateway/responses/responses_request.h"
 
 #include <stdlib.h>
@@ -46,7 +46,7 @@ static const json_t *logprobs_of(const writer *w, size_t index) {
 }
 
 static const json_t *kind_of(const writer *w, size_t index) {
-    return lh_response_kind(w->kinds, &w->parts.parts[index]);
+    return lh_response_kind(w->frame->tool_kinds, &w->parts.parts[index]);
 }
 
 /* The items as they are. NULL: no memory. */
@@ -156,7 +156,7 @@ static lh_status on_grow(void *context, size_t index, const char *bytes, size_t 
 /* The text of a custom tool in one piece. */
 static lh_status end_custom(writer *w, size_t index) {
     const lh_answer_part *part = &w->parts.parts[index];
-    json_t *input = lh_response_custom_input(part->text.bytes, part->text.length);
+    json_t *input = lh_openai_custom_input(part->text.bytes, part->text.length);
     lh_status status = put_content(w, "response.custom_tool_call_input.delta", index, "delta",
                                    json_incref(input), NULL);
     if (!status)
@@ -192,7 +192,6 @@ static void destroy(void *context) {
     lh_answer_parts_reset(&w->parts);
     json_decref(w->logprobs);
     json_decref(w->told);
-    json_decref(w->kinds);
     free(w);
 }
 
@@ -204,7 +203,6 @@ static void *open_writer(const lh_openai_frame *frame, lh_openai_reading *readin
     w->frame = frame;
     w->events = events;
     w->told = json_incref(reading->request.told);
-    w->kinds = json_incref(reading->request.tool_kinds);
     w->parts.listener = (lh_answer_part_listener){on_begin, on_grow, on_end, w};
     w->logprobs = json_array();
     if (w->logprobs)

@@ -29,7 +29,8 @@ typedef struct lh_vocabulary lh_vocabulary;
  * entry: empty vocabulary, lists of different length, unknown type, a normal token that is not in
  * the spelling or is there twice. Of a file without .token_type all tokens are normal but for the
  * bytes of SentencePiece's; normal tokens that are marks (end_tokens.h), or that eos, eot or eom
- * name, are taken as control unless a merge makes them: both with a warning. LH_ERR_LIMIT, LH_ERR_NO_MEMORY. */
+ * name, are taken as control unless a merge makes them: both with a warning. LH_ERR_LIMIT,
+ * LH_ERR_NO_MEMORY. */
 lh_status lh_vocabulary_create(const lh_gguf *gguf, lh_spelling spelling,
                                lh_vocabulary **vocabulary, lh_error *error);
 void lh_vocabulary_destroy(lh_vocabulary *vocabulary);

@@ -111,6 +111,27 @@ class Tools(unittest.TestCase):
                 finish = choice.finish_reason or finish
         self.assertEqual((name, json.loads(arguments), finish), ("weather", {"city": "Berne"}, "function_call"))
 
+    def test_custom_tools_take_a_text(self):
+        patch = {"type": "custom", "custom": {"name": "patch", "description": "d", "format": {"type": "text"}}}
+        tools = [{"type": "web_search"}, patch, WEATHER, {"type": "mcp", "server_label": "x"}]
+        said, text = call("patch", {"input": 'one\n"two"'}) + call("weather", {"city": "Berne"}), 'one\n"two"'
+        message = self.ask(said, tools=tools).choices[0].message
+        custom, function = message.tool_calls
+        self.assertEqual((custom.type, custom.custom.name, custom.custom.input), ("custom", "patch", text))
+        self.assertEqual((function.type, function.function.name), ("function", "weather"))
+        deltas = [delta for chunk in self.ask(said, tools=tools, stream=True) for choice in chunk.choices for delta in choice.delta.tool_calls or []]
+        self.assertEqual([(delta.index, delta.type, delta.model_extra.get("custom")) for delta in deltas[:3]],
+                         [(0, "custom", {"name": "patch", "input": ""}), (0, None, {"input": text}), (1, "function", None)])
+        self.assertEqual("".join(delta.function.arguments for delta in deltas[2:]), '{"city": "Berne"}')
+        # It goes on, and what was left out is said by name.
+        answer = self.client.chat.completions.create(model="tests/tiny-llama", temperature=0, tools=tools, max_tokens=6, messages=[
+            {"role": "user", "content": "Well?"}, message.model_dump(exclude_none=True), {"role": "tool", "tool_call_id": custom.id, "content": "ok"},
+            {"role": "tool", "tool_call_id": function.id, "content": "sun"}, {"role": "user", "content": "@@text=Good."}])
+        self.assertEqual(answer.choices[0].message.content, "Good.")
+        log = self.gateway.program.log_text()
+        for kind in ("web_search", "mcp"):
+            self.assertIn(f'is left out kind="tools[] of type {kind}"', log)
+
     def test_a_fenced_call_is_one(self):
         fenced = '```json\n{"name": "weather", "arguments": {"city": "Berne"}}\n```'
         self.check("I look.\n" + fenced, "I look.", [("weather", {"city": "Berne"})])
@@ -183,7 +204,7 @@ class WrittenParameters(Tools):
                    [("book", {"nights": 3, "breakfast": True, "tags": ["a"], "other": "x"})], tools=[BOOKING])
         self.check("It rains.", "It rains.", [], finish="stop")
 
-    test_functions_are_called_in_elder_words = test_a_fenced_call_is_one = test_a_call_that_is_cut_leaves_no_text = None
+    test_functions_are_called_in_elder_words = test_a_fenced_call_is_one = test_a_call_that_is_cut_leaves_no_text = test_custom_tools_take_a_text = None
 
     def test_one_call_where_one_is_wanted(self):
         said = written("weather", city="a") + written("weather", city="b")
@@ -239,6 +260,12 @@ class RealModel(unittest.TestCase):
                         jsonschema.validate(json.loads(one["function"]["arguments"]), BOOKING["function"]["parameters"])
                         ended += 1
                 self.assertGreater(ended, 4)
+                patch = {"type": "custom", "custom": {"name": "patch", "format": {"type": "grammar", "grammar": {"syntax": "regex", "definition": "[0-9]{3}"}}}}
+                for chosen in ("required", {"type": "custom", "custom": {"name": "patch"}}):
+                    choice = ask(fleet.port, "POST", "/v1/chat/completions", {**body, "temperature": 0, "tools": [patch], "tool_choice": chosen}).json()["choices"][0]
+                    (one,) = choice["message"]["tool_calls"]
+                    self.assertEqual((one["type"], one["custom"]["name"]), ("custom", "patch"))
+                    self.assertRegex(one["custom"]["input"], "^[0-9]{3}$")
                 refused = {**BOOKING["function"], "parameters": {"type": "object", "properties": {"a": {"type": "string", "pattern": "x"}}}}
                 reply = ask(fleet.port, "POST", "/v1/chat/completions", {**body, "tools": [{"type": "function", "function": refused}]})
                 self.assertEqual(reply.status, 400)

@@ -1,5 +1,6 @@
 /* Bodies of /v1/responses: what is refused and by which name, which conversation items become, and
  * what the answer repeats. */
+#include "gateway/openai/custom_tool.h"
 #include "gateway/responses/response_tools.h"
 #include "gateway/responses/responses_request.h"
 #include "tests/support/failing_malloc.h"
@@ -242,7 +243,7 @@ static void the_text_of_a_custom_call_is_found(void **state) {
                                            {"{\"input\": ", ""},
                                            {"", ""}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        json_t *input = lh_response_custom_input(cases[i][0], strlen(cases[i][0]));
+        json_t *input = lh_openai_custom_input(cases[i][0], strlen(cases[i][0]));
         assert_string_equal(json_string_value(input), cases[i][1]);
         json_decref(input);
     }
