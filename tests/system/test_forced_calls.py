@@ -1,5 +1,5 @@
-"""Calls that a request wants made, by a real model that was trained to make them (Qwen2.5-Coder-0.5B-Instruct): they end, and one that is cut leaves
-nothing of its head in the answer's text."""
+"""Calls by a real model that was trained to make them (Qwen2.5-Coder-0.5B-Instruct): those that a request forces end, and one that is cut leaves nothing of
+its head in the answer's text; those of its own will, which it writes without any mark, are calls."""
 
 import json
 import sys
@@ -36,6 +36,11 @@ class ForcedCalls(unittest.TestCase):
                 for call in calls:
                     self.assertIn(call["function"]["name"], ("get_weather", "get_time"))
                     self.assertIn("city", json.loads(call["function"]["arguments"]))
+
+    def test_those_of_its_own_will_are_told_apart(self):
+        for question, name in zip(QUESTIONS, ("get_weather", "get_time")):
+            reason, content, calls = self.ask(question, tool_choice="auto")
+            self.assertEqual((reason, content, [call["function"]["name"] for call in calls]), ("tool_calls", None, [name]), question)
 
     def test_one_that_is_cut_is_no_text(self):
         for tokens in range(1, 22):

@@ -18,8 +18,9 @@ void lh_tool_call_parser_init(lh_tool_call_parser *parser, const lh_tool_format 
                               uint32_t calls_max) {
     *parser = (lh_tool_call_parser){.format = format,
                                     .calls_max = calls_max,
-                                    .stage = format && format->begins_bare ? LH_TOOL_CALL_BEGIN
-                                                                           : LH_TOOL_CALL_TEXT};
+                                    .stage = format && (format->begins_bare || format->reads_fences)
+                                                 ? LH_TOOL_CALL_BEGIN
+                                                 : LH_TOOL_CALL_TEXT};
 }
 
 void lh_tool_call_parser_reset(lh_tool_call_parser *parser) {
@@ -178,8 +179,11 @@ static lh_status begin(lh_tool_call_parser *parser) {
     size_t blank = count_blank(&parser->held);
     if (blank == parser->held.length)
         return LH_AGAIN;
-    parser->has_called = parser->is_out = parser->in_fence = false;
-    parser->stage = parser->held.bytes[blank] == '{' ? LH_TOOL_CALL_BETWEEN : LH_TOOL_CALL_TEXT;
+    bool may_call = parser->format->begins_bare || parser->tools;
+    parser->has_called = parser->is_out = false;
+    parser->in_fence = !parser->format->begins_bare;
+    parser->stage =
+        may_call && parser->held.bytes[blank] == '{' ? LH_TOOL_CALL_BETWEEN : LH_TOOL_CALL_TEXT;
     return LH_OK;
 }
 

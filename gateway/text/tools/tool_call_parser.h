@@ -2,7 +2,8 @@
  * and name as soon as both the name and the beginning of the arguments are known, then the
  * arguments piece by piece, as the model wrote them
  * (parameters that are no JSON one by one, made JSON). What looks like a call and is none is text.
- * An object in a fence of Markdown is a call where it has the name of one of the tools.
+ * An object in a fence of Markdown, or with which the answer begins, is a call where it has the name
+ * of one of the tools.
  * Thread: its owner's. */
 #pragma once
 
@@ -48,14 +49,14 @@ typedef enum lh_tool_call_stage {
 typedef struct lh_tool_call_parser {
     const lh_tool_format *format; /* NULL: all is text */
     /* Chat's, the owner's, of which parameters are told whether they are texts, and what may stand
-     * in a fence; NULL: not known, and nothing may */
+     * in a fence or for itself; NULL: not known, and nothing may */
     const json_t *tools;
     lh_tool_call_stage stage;
     uint32_t calls_max;
-    bool must_call;      /* the owner's: the answer is held to a form that begins with a call */
-    uint32_t count;      /* of calls whose head is out */
-    bool has_called;     /* since the opening mark */
-    bool in_fence;       /* which is that of a fence */
+    bool must_call;  /* the owner's: the answer is held to a form that begins with a call */
+    uint32_t count;  /* of calls whose head is out */
+    bool has_called; /* since the opening mark */
+    bool in_fence;   /* which is that of a fence, or there is none: a tool's name makes the call */
     lh_text_buffer held; /* not taken yet */
     lh_text_buffer raw;  /* taken of what may be a call: text, if it turns out to be none */
     /* The call. */

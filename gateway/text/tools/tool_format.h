@@ -39,7 +39,8 @@ typedef struct lh_tool_format {
     const char *separator; /* behind a name */
     /* Of LH_TOOL_BODY_PARAMETERS, around each of them. */
     const char *parameter_open, *parameter_close;
-    bool reads_fences; /* its models also write a call as an object in a fence of Markdown */
+    bool
+        reads_fences; /* its models also write a call as a bare object, or in a fence of Markdown */
     const char *arguments_key; /* of LH_TOOL_BODY_OBJECT, as its model was taught it */
     /* Letters and digits of an id; 0: "call_" and 24 of them. Its template checks them. */
     size_t id_length;

@@ -244,6 +244,32 @@ static void a_call_in_a_fence_is_one(void **state) {
     json_decref(tools);
 }
 
+/* Nor do they write a fence around it: Qwen2.5-Coder-0.5B does so most of the time. */
+static void an_answer_that_begins_with_an_object_is_a_call(void **state) {
+    (void)state;
+    json_t *tools = some_tools();
+    check_with(HERMES, tools, "{\"name\": \"f\", \"arguments\": {\"a\": \"}\"}}", "",
+               "0 f({\"a\": \"}\"})");
+    check_with(HERMES, tools,
+               "\n{\"name\": \"f\", \"arguments\": {}}\n{\"name\": \"f\", "
+               "\"arguments\": {}}\nThere.",
+               "There.", "0 f({}) 1 f({})");
+    static const char *const texts[] = {
+        "{\"name\": \"other\", \"arguments\": {}}",
+        "{\"city\": \"Bern\", \"name\": \"f\"}",
+        "{\"name\": \"f\"}",
+        "{\"name\": \"f\", \"argu",
+        "{",
+        " \n",
+        "So {\"name\": \"f\", \"arguments\": {}}",
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        check_with(HERMES, tools, texts[i], texts[i], "");
+    check_with(HERMES, NULL, "{\"name\": \"f\", \"arguments\": {}}",
+               "{\"name\": \"f\", \"arguments\": {}}", "");
+    json_decref(tools);
+}
+
 /* As the channels leave them (channels.h). */
 static void calls_in_headers_are_read(void **state) {
     (void)state;
@@ -436,6 +462,7 @@ int main(void) {
         cmocka_unit_test(calls_in_headers_are_read),
         cmocka_unit_test(what_only_looks_like_a_call_is_text),
         cmocka_unit_test(a_call_in_a_fence_is_one),
+        cmocka_unit_test(an_answer_that_begins_with_an_object_is_a_call),
         cmocka_unit_test(a_call_that_is_cut_leaves_no_text),
         cmocka_unit_test(what_is_cut_and_begins_no_call_is_text),
         cmocka_unit_test(one_that_had_to_come_and_is_cut_leaves_nothing),
