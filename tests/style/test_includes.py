@@ -108,7 +108,7 @@ WALLS = {
     "xxhash.h": ("worker/compute/stage/sampler.c", "gateway/text/vocabulary.c", "gateway/kv/prefix_index.c", "gateway/constrain/stack_pool.c", "gateway/constrain/byte_walk.c",
                  "gateway/constrain/mask.c", "gateway/schedule/answer_record.c"),
     "sys/socket.h": ("common/net/*", "common/http2/*", "worker/mesh/*", "gateway/http/*", "link/uplink*"),
-    "arpa/*": ("common/net/*address.*", "common/net/route.c", "common/net/listener.c", "common/net/allowed_hosts.c", "gateway/http/*", "link/uplink*"),
+    "arpa/*": ("common/net/*address.*", "common/net/route.c", "common/net/listener.c", "common/net/port_owner.c", "common/net/allowed_hosts.c", "gateway/http/*", "link/uplink*"),
     "yaml.h": ("common/config/config_file.c",),
     "seccomp.h": ("common/sandbox/syscall_filter.c",),
     "netinet/*": ("common/net/*", "common/http2/*", "gateway/http/*"),

@@ -1,9 +1,8 @@
 /* The calls of tools in what a model answers, told apart from its text while it comes: a call's id
  * and name as soon as both the name and the beginning of the arguments are known, then the
- * arguments piece by piece, as the model wrote them
- * (parameters that are no JSON one by one, made JSON). What looks like a call and is none is text.
- * An object in a fence of Markdown, or with which the answer begins, is a call where it has the name
- * of one of the tools.
+ * arguments piece by piece, as the model wrote them (parameters that are no JSON one by one, made
+ * JSON). What looks like a call and is none is text. An object in a fence of Markdown, or one with
+ * which the answer begins, is a call where it has the name of one of the tools.
  * Thread: its owner's. */
 #pragma once
 
