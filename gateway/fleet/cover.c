@@ -1,5 +1,5 @@
-/* One plan at a time, as lh_draft_make would make it of the candidates without the lost worker; what
- * workers have on their disks is read from their reports. */
+/* Plans are made one at a time, as lh_draft_make would make them of the candidates without the lost
+ * worker. What workers have on their disks is what their reports say. */
 #include "gateway/fleet/cover.h"
 
 #include "common/base/arithmetic.h"
