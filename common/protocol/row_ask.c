@@ -1,3 +1,4 @@
+/* Copies of an ask: its lists in memory of the carrier, and what is kept of it for its answer. */
 #include "common/protocol/row_ask.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* Asks and answers to bytes, and back: every count and number is checked before it is used. */
 #include "common/protocol/row_code.h"
 
 #include <math.h>
@@ -7,6 +8,11 @@
 #define SCORING_BYTES     16u
 #define POOLING_BYTES     8u
 
+/* Flags of a sampling block. */
+#define WANTS_LOGPROB 1u
+#define WANTS_DIGEST  2u
+#define IS_MASKED     4u
+
 _Static_assert(sizeof(lh_token_bias) == 8 && sizeof(lh_token_count) == 12 &&
                    sizeof(lh_token_logprob) == 8,
                "lists are copied as they lie in memory");
@@ -14,9 +20,9 @@ _Static_assert(sizeof(lh_token_bias) == 8 && sizeof(lh_token_count) == 12 &&
 /* ---- Asks out ---- */
 
 uint32_t lh_row_ask_flags(const lh_row_ask *ask) {
-    return (ask->draws ? LH_STEP_FLAG_SAMPLE : 0u) |
-           (ask->scoring.rows > 0 ? LH_STEP_FLAG_SCORED : 0u) |
-           (ask->pooling.rows > 0 ? LH_STEP_FLAG_POOLED : 0u);
+    return (ask->draws ? LH_ROW_FLAG_DRAWS : 0u) |
+           (ask->scoring.rows > 0 ? LH_ROW_FLAG_SCORED : 0u) |
+           (ask->pooling.rows > 0 ? LH_ROW_FLAG_POOLED : 0u);
 }
 
 size_t lh_row_ask_bytes(const lh_row_ask *ask) {
@@ -54,9 +60,9 @@ static void put_sampling(lh_byte_writer *writer, const lh_sampling *sampling) {
     lh_put_f32(writer, sampling->frequency_penalty);
     lh_put_u64(writer, sampling->seed);
     lh_put_u64(writer, sampling->counter);
-    lh_put_u32(writer, (sampling->want_logprob ? LH_STEP_FLAG_WANT_LOGPROB : 0u) |
-                           (sampling->want_digest ? LH_STEP_FLAG_WANT_DIGEST : 0u) |
-                           (sampling->mask != 0 ? LH_STEP_FLAG_MASKED : 0u));
+    lh_put_u32(writer, (sampling->want_logprob ? WANTS_LOGPROB : 0u) |
+                           (sampling->want_digest ? WANTS_DIGEST : 0u) |
+                           (sampling->mask != 0 ? IS_MASKED : 0u));
     lh_put_u32(writer, sampling->top_logprobs);
     lh_put_u32(writer, sampling->bias_count);
     lh_put_u32(writer, sampling->count_count);
@@ -88,8 +94,7 @@ void lh_put_row_ask(lh_byte_writer *writer, const lh_row_ask *ask) {
 
 static lh_status check_sampling(const lh_sampling *sampling, uint32_t flags, uint32_t segment,
                                 lh_error *error) {
-    if ((flags & ~(LH_STEP_FLAG_WANT_LOGPROB | LH_STEP_FLAG_WANT_DIGEST | LH_STEP_FLAG_MASKED)) !=
-        0) {
+    if ((flags & ~(WANTS_LOGPROB | WANTS_DIGEST | IS_MASKED)) != 0) {
         return lh_fail(error, LH_ERR_MALFORMED, "manifest, segment %u: sampling flags 0x%x",
                        segment, flags);
     }
@@ -98,7 +103,7 @@ static lh_status check_sampling(const lh_sampling *sampling, uint32_t flags, uin
                 sampling->min_p <= 1 && isfinite(sampling->repetition_penalty) &&
                 sampling->repetition_penalty > 0 && isfinite(sampling->presence_penalty) &&
                 isfinite(sampling->frequency_penalty) &&
-                (sampling->mask != 0) == ((flags & LH_STEP_FLAG_MASKED) != 0);
+                (sampling->mask != 0) == ((flags & IS_MASKED) != 0);
     if (!good) {
         return lh_fail(error, LH_ERR_MALFORMED,
                        "manifest, segment %u: a sampling parameter is out of its range", segment);
@@ -138,12 +143,12 @@ static lh_status get_sampling(lh_byte_reader *reader, lh_step_arena *memory, lh_
     sampling->seed = lh_get_u64(reader);
     sampling->counter = lh_get_u64(reader);
     uint32_t flags = lh_get_u32(reader);
-    sampling->want_logprob = (flags & LH_STEP_FLAG_WANT_LOGPROB) != 0;
-    sampling->want_digest = (flags & LH_STEP_FLAG_WANT_DIGEST) != 0;
+    sampling->want_logprob = (flags & WANTS_LOGPROB) != 0;
+    sampling->want_digest = (flags & WANTS_DIGEST) != 0;
     sampling->top_logprobs = lh_get_u32(reader);
     sampling->bias_count = lh_get_u32(reader);
     sampling->count_count = lh_get_u32(reader);
-    sampling->mask = (flags & LH_STEP_FLAG_MASKED) != 0 ? lh_get_u64(reader) : 0;
+    sampling->mask = (flags & IS_MASKED) != 0 ? lh_get_u64(reader) : 0;
     if (reader->failed) {
         return lh_fail(error, LH_ERR_MALFORMED, "manifest, segment %u: cut in its sampling block",
                        segment);
@@ -195,10 +200,10 @@ static lh_status get_pooling(lh_byte_reader *reader, lh_row_ask *ask, uint32_t r
 lh_status lh_get_row_ask(lh_byte_reader *reader, lh_step_arena *memory, uint32_t flags,
                          uint32_t rows, uint32_t segment, lh_row_ask *ask, lh_error *error) {
     lh_status status = LH_OK;
-    *ask = (lh_row_ask){.draws = (flags & LH_STEP_FLAG_SAMPLE) != 0};
-    if ((flags & LH_STEP_FLAG_SCORED) != 0)
+    *ask = (lh_row_ask){.draws = (flags & LH_ROW_FLAG_DRAWS) != 0};
+    if ((flags & LH_ROW_FLAG_SCORED) != 0)
         status = get_scoring(reader, ask, rows, segment, error);
-    if (status == LH_OK && (flags & LH_STEP_FLAG_POOLED) != 0)
+    if (status == LH_OK && (flags & LH_ROW_FLAG_POOLED) != 0)
         status = get_pooling(reader, ask, rows, segment, error);
     return status == LH_OK && ask->draws ? get_sampling(reader, memory, ask, segment, error)
                                          : status;
@@ -210,7 +215,7 @@ size_t lh_row_answer_bytes(const lh_row_answer *answer) {
     size_t bytes = LH_ROW_ANSWER_BYTES + (size_t)answer->top_count * sizeof *answer->top;
     for (uint32_t i = 0; i < answer->score_count; i++)
         bytes +=
-            LH_STEP_SCORE_BYTES + (size_t)answer->scores[i].top_count * sizeof(lh_token_logprob);
+            LH_ROW_SCORE_BYTES + (size_t)answer->scores[i].top_count * sizeof(lh_token_logprob);
     return bytes + (size_t)answer->pooled_count * sizeof *answer->pooled;
 }
 
@@ -273,7 +278,7 @@ static bool are_sendable(const lh_token_logprob *top, uint32_t count) {
 
 /* No list takes less than its smallest entry on the wire. */
 static uint32_t scores_max(size_t payload) {
-    size_t scores = payload / LH_STEP_SCORE_BYTES;
+    size_t scores = payload / LH_ROW_SCORE_BYTES;
     return scores < LH_STEP_ROWS_MAX ? (uint32_t)scores : LH_STEP_ROWS_MAX;
 }
 

@@ -9,8 +9,12 @@
 
 /* ---- Asks ---- */
 
-/* Of a segment's flags, those that say what follows. */
-#define LH_ROW_ASK_FLAGS (LH_STEP_FLAG_SAMPLE | LH_STEP_FLAG_SCORED | LH_STEP_FLAG_POOLED)
+/* Of a segment's flags, those that say what is asked. */
+#define LH_ROW_ASK_FLAGS (LH_ROW_FLAG_DRAWS | LH_ROW_FLAG_SCORED | LH_ROW_FLAG_POOLED)
+
+#define LH_ROW_FLAG_DRAWS  1u
+#define LH_ROW_FLAG_SCORED 4u
+#define LH_ROW_FLAG_POOLED 8u
 
 uint32_t lh_row_ask_flags(const lh_row_ask *ask);
 size_t lh_row_ask_bytes(const lh_row_ask *ask);
@@ -27,10 +31,11 @@ lh_status lh_get_row_ask(lh_byte_reader *reader, lh_step_arena *memory, uint32_t
 /* ---- Answers ---- */
 
 #define LH_ROW_ANSWER_BYTES 28u /* before its lists */
+#define LH_ROW_SCORE_BYTES  12u /* before its logprobs */
 /* Of all results of a step together. */
 #define LH_ROW_ANSWERS_BYTES_MAX                                                                   \
     (LH_STEP_SEGMENTS_MAX * (LH_ROW_ANSWER_BYTES + LH_TOP_LOGPROBS_MAX * 8u) +                     \
-     LH_STEP_ROWS_MAX * (LH_STEP_SCORE_BYTES + LH_TOP_LOGPROBS_MAX * 8u) +                         \
+     LH_STEP_ROWS_MAX * (LH_ROW_SCORE_BYTES + LH_TOP_LOGPROBS_MAX * 8u) +                          \
      LH_STEP_POOLED_MAX * LH_STEP_WIDTH_MAX * 8u)
 
 size_t lh_row_answer_bytes(const lh_row_answer *answer);

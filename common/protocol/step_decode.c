@@ -363,12 +363,15 @@ lh_status lh_step_decode_shard_head(const uint8_t *payload, size_t length, uint3
 
 /* ---- Results ---- */
 
+/* The least that one takes. */
+#define RESULT_BYTES (LH_STEP_RESULT_HEAD_BYTES + LH_ROW_ANSWER_BYTES)
+
 lh_status lh_step_decode_results(const uint8_t *payload, size_t length, lh_step_result **results,
                                  uint32_t *count, lh_error *error) {
     *results = NULL;
     lh_byte_reader reader = {.bytes = payload, .length = length};
     uint32_t announced = lh_get_u32(&reader);
-    if (reader.failed || announced > lh_bytes_left(&reader) / LH_STEP_RESULT_BYTES) {
+    if (reader.failed || announced > lh_bytes_left(&reader) / RESULT_BYTES) {
         return lh_fail(error, LH_ERR_MALFORMED, "results: %zu bytes for %u results", length,
                        announced);
     }

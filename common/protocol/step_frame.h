@@ -10,18 +10,10 @@
 #define LH_STEP_TRUNCATION_BYTES  12u
 #define LH_STEP_MASK_BYTES        16u /* before its code */
 #define LH_STEP_RESULT_HEAD_BYTES 12u /* before its answer */
-#define LH_STEP_RESULT_BYTES      40u /* with an answer whose lists are empty */
-#define LH_STEP_SCORE_BYTES       12u /* before its logprobs */
 
-#define LH_STEP_FLAG_TIMED        1u /* of a manifest */
-#define LH_STEP_FLAG_KV_RESYNC    2u
-#define LH_STEP_FLAG_SAMPLE       1u /* of a segment */
-#define LH_STEP_FLAG_FORKS        2u
-#define LH_STEP_FLAG_SCORED       4u
-#define LH_STEP_FLAG_POOLED       8u
-#define LH_STEP_FLAG_WANT_LOGPROB 1u /* of a sampling block */
-#define LH_STEP_FLAG_WANT_DIGEST  2u
-#define LH_STEP_FLAG_MASKED       4u
+#define LH_STEP_FLAG_TIMED     1u /* of a manifest */
+#define LH_STEP_FLAG_KV_RESYNC 2u
+#define LH_STEP_FLAG_FORKS     2u /* of a segment, beside those of its ask */
 
 typedef enum lh_step_frame_type {
     LH_STEP_FRAME_MANIFEST = 1,

@@ -1,3 +1,4 @@
+/* Scores are kept token by token, the sum as it comes. */
 #include "gateway/openai/prompt_answer.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* One growing block of packed answers, which are found by where they begin: the block may move. */
 #include "gateway/schedule/answer_store.h"
 
 #include "common/base/growing_array.h"
