@@ -52,19 +52,20 @@ lh_row_answer lh_row_answer_begin(const lh_row_ask *ask, uint32_t width, void *m
 }
 
 void lh_row_answer_add(lh_row_answer *answer, const lh_row_answer *part) {
-    if (part->token != LH_STEP_NO_TOKEN) {
-        answer->token = part->token;
-        answer->logprob = part->logprob;
-        answer->digest = part->digest;
-        answer->top_count = part->top_count;
-        copy_list(answer->top, part->top, part->top_count * sizeof *part->top);
-    }
-    copy_list(answer->scores + answer->score_count, part->scores,
-              part->score_count * sizeof *part->scores);
-    answer->score_count += part->score_count;
+    const bool draws = part->token != LH_STEP_NO_TOKEN;
+    lh_row_answer whole = draws ? *part : *answer;
+    assert(!draws || answer->top_count == 0);
     assert(answer->pooled_count == 0 || part->pooled_count == 0);
-    copy_list(answer->pooled, part->pooled, part->pooled_count * sizeof *part->pooled);
-    answer->pooled_count += part->pooled_count;
+    whole.top = answer->top;
+    whole.scores = answer->scores;
+    whole.pooled = answer->pooled;
+    whole.score_count = answer->score_count + part->score_count;
+    whole.pooled_count = answer->pooled_count + part->pooled_count;
+    copy_list(whole.top, part->top, part->top_count * sizeof *part->top);
+    copy_list(whole.scores + answer->score_count, part->scores,
+              part->score_count * sizeof *part->scores);
+    copy_list(whole.pooled, part->pooled, part->pooled_count * sizeof *part->pooled);
+    *answer = whole;
 }
 
 /* ---- Packed ---- */
