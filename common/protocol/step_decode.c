@@ -2,14 +2,13 @@
  * checked before it is used. */
 #include "common/base/little_endian.h"
 #include "common/protocol/mask_code.h"
+#include "common/protocol/row_code.h"
 #include "common/protocol/step_frame.h"
 #include "common/protocol/step_times.h"
 #include "common/protocol/wire_type.h"
 
 #include "common/base/crc32c.h"
 
-#include <assert.h>
-#include <math.h>
 #include <stdlib.h>
 
 static uint32_t payload_limit(uint32_t type) {
@@ -19,9 +18,7 @@ static uint32_t payload_limit(uint32_t type) {
     case LH_STEP_FRAME_SHARD:
         return LH_STEP_SHARD_BYTES_MAX;
     case LH_STEP_FRAME_RESULTS:
-        return 4u + LH_STEP_SEGMENTS_MAX * (LH_STEP_RESULT_BYTES + LH_TOP_LOGPROBS_MAX * 8u) +
-               LH_STEP_ROWS_MAX * (LH_STEP_SCORE_BYTES + LH_TOP_LOGPROBS_MAX * 8u) +
-               LH_STEP_POOLED_MAX * LH_STEP_WIDTH_MAX * 8u;
+        return 4u + LH_STEP_SEGMENTS_MAX * LH_STEP_RESULT_HEAD_BYTES + LH_ROW_ANSWERS_BYTES_MAX;
     case LH_STEP_FRAME_TIMES:
         return LH_STEP_TIMES_BYTES_MAX;
     default:
@@ -49,26 +46,6 @@ lh_status lh_step_frame_head_decode(const uint8_t bytes[LH_STEP_FRAME_HEAD_BYTES
 
 /* ---- Manifest ---- */
 
-/* Memory handed out piece by piece from one block that is large enough for all of them. */
-typedef struct arena {
-    uint8_t *bytes;
-    size_t capacity, used;
-} arena;
-
-static void *arena_take(arena *memory, size_t bytes) {
-    void *piece = memory->bytes + memory->used;
-    memory->used += (bytes + 7u) & ~(size_t)7u;
-    assert(memory->used <= memory->capacity);
-    return piece;
-}
-
-/* A list of the payload whose elements are as large in memory as on the wire. */
-static void *arena_copy(arena *memory, lh_byte_reader *reader, size_t bytes) {
-    void *piece = arena_take(memory, bytes);
-    lh_get_bytes(reader, piece, bytes);
-    return piece;
-}
-
 lh_status lh_step_check_counts(const lh_step_manifest *manifest, lh_error *error) {
     if (manifest->rows > LH_STEP_ROWS_MAX || manifest->segment_count > LH_STEP_SEGMENTS_MAX ||
         manifest->truncation_count > LH_STEP_TRUNCATIONS_MAX ||
@@ -90,139 +67,21 @@ lh_status lh_step_check_counts(const lh_step_manifest *manifest, lh_error *error
     return LH_OK;
 }
 
-lh_status lh_step_check_list_counts(const lh_sampling *sampling, uint32_t segment,
-                                    lh_error *error) {
-    if (sampling->top_logprobs > LH_TOP_LOGPROBS_MAX ||
-        sampling->bias_count > LH_TOKEN_BIASES_MAX || sampling->count_count > LH_TOKEN_COUNTS_MAX) {
-        return lh_fail(error, LH_ERR_LIMIT,
-                       "manifest, segment %u: %u logprobs, %u biases, %u token counts; the limits "
-                       "are %u, %u, %u",
-                       segment, sampling->top_logprobs, sampling->bias_count, sampling->count_count,
-                       LH_TOP_LOGPROBS_MAX, LH_TOKEN_BIASES_MAX, LH_TOKEN_COUNTS_MAX);
-    }
-    return LH_OK;
-}
-
-static lh_status check_sampling(const lh_sampling *sampling, uint32_t flags, uint32_t segment,
-                                lh_error *error) {
-    if ((flags & ~(LH_STEP_FLAG_WANT_LOGPROB | LH_STEP_FLAG_WANT_DIGEST | LH_STEP_FLAG_MASKED)) !=
-        0) {
-        return lh_fail(error, LH_ERR_MALFORMED, "manifest, segment %u: sampling flags 0x%x",
-                       segment, flags);
-    }
-    bool good = isfinite(sampling->temperature) && sampling->temperature >= 0 &&
-                sampling->top_p >= 0 && sampling->top_p <= 1 && sampling->min_p >= 0 &&
-                sampling->min_p <= 1 && isfinite(sampling->repetition_penalty) &&
-                sampling->repetition_penalty > 0 && isfinite(sampling->presence_penalty) &&
-                isfinite(sampling->frequency_penalty) &&
-                (sampling->mask != 0) == ((flags & LH_STEP_FLAG_MASKED) != 0);
-    if (!good) {
-        return lh_fail(error, LH_ERR_MALFORMED,
-                       "manifest, segment %u: a sampling parameter is out of its range", segment);
-    }
-    return lh_step_check_list_counts(sampling, segment, error);
-}
-
-static lh_status get_sampling_lists(lh_byte_reader *reader, arena *memory, lh_sampling *sampling,
-                                    uint32_t segment, lh_error *error) {
-    size_t bias_bytes = sampling->bias_count * sizeof *sampling->biases,
-           count_bytes = sampling->count_count * sizeof *sampling->counts;
-    if (lh_bytes_left(reader) < bias_bytes + count_bytes) {
-        return lh_fail(error, LH_ERR_MALFORMED, "manifest, segment %u: cut in its sampling block",
-                       segment);
-    }
-    sampling->biases = arena_copy(memory, reader, bias_bytes);
-    sampling->counts = arena_copy(memory, reader, count_bytes);
-    for (uint32_t i = 0; i < sampling->bias_count; i++) {
-        if (!isfinite(sampling->biases[i].bias)) {
-            return lh_fail(error, LH_ERR_MALFORMED, "manifest, segment %u: bias %u is not finite",
-                           segment, i);
-        }
-    }
-    return LH_OK;
-}
-
-static lh_status get_sampling(lh_byte_reader *reader, arena *memory, lh_sampling *sampling,
-                              uint32_t segment, lh_error *error) {
-    sampling->temperature = lh_get_f32(reader);
-    sampling->top_k = lh_get_u32(reader);
-    sampling->top_p = lh_get_f32(reader);
-    sampling->min_p = lh_get_f32(reader);
-    sampling->repetition_penalty = lh_get_f32(reader);
-    sampling->presence_penalty = lh_get_f32(reader);
-    sampling->frequency_penalty = lh_get_f32(reader);
-    sampling->seed = lh_get_u64(reader);
-    sampling->counter = lh_get_u64(reader);
-    uint32_t flags = lh_get_u32(reader);
-    sampling->want_logprob = (flags & LH_STEP_FLAG_WANT_LOGPROB) != 0;
-    sampling->want_digest = (flags & LH_STEP_FLAG_WANT_DIGEST) != 0;
-    sampling->top_logprobs = lh_get_u32(reader);
-    sampling->bias_count = lh_get_u32(reader);
-    sampling->count_count = lh_get_u32(reader);
-    sampling->mask = (flags & LH_STEP_FLAG_MASKED) != 0 ? lh_get_u64(reader) : 0;
-    if (reader->failed) {
-        return lh_fail(error, LH_ERR_MALFORMED, "manifest, segment %u: cut in its sampling block",
-                       segment);
-    }
-    lh_status status = check_sampling(sampling, flags, segment, error);
-    return status == LH_OK ? get_sampling_lists(reader, memory, sampling, segment, error) : status;
-}
-
-/* In the segment, whose flags and rows are known. */
-static lh_status get_scoring(lh_byte_reader *reader, lh_step_segment *segment, uint32_t index,
-                             lh_error *error) {
-    lh_step_scoring *scoring = &segment->scoring;
-    scoring->first_row = lh_get_u32(reader);
-    scoring->rows = lh_get_u32(reader);
-    scoring->top = lh_get_u32(reader);
-    scoring->next_token = lh_get_u32(reader);
-    bool fits = !reader->failed && scoring->rows > 0 && scoring->rows <= segment->rows &&
-                scoring->first_row <= segment->rows - scoring->rows;
-    bool has_last = fits && scoring->first_row + scoring->rows == segment->rows;
-    if (!fits || has_last != (scoring->next_token != LH_STEP_NO_TOKEN) ||
-        (has_last && segment->sample)) {
-        return lh_fail(error, LH_ERR_MALFORMED,
-                       "manifest, segment %u: %u of %u rows scored from %u", index, scoring->rows,
-                       segment->rows, scoring->first_row);
-    }
-    if (scoring->top > LH_TOP_LOGPROBS_MAX) {
-        return lh_fail(error, LH_ERR_LIMIT, "manifest, segment %u: %u logprobs; the limit is %u",
-                       index, scoring->top, LH_TOP_LOGPROBS_MAX);
-    }
-    return LH_OK;
-}
-
-/* Nothing else is told of the segment. */
-static lh_status get_pooling(lh_byte_reader *reader, lh_step_segment *segment, uint32_t index,
-                             lh_error *error) {
-    lh_step_pooling *pooling = &segment->pooling;
-    pooling->first_row = lh_get_u32(reader);
-    pooling->rows = lh_get_u32(reader);
-    bool fits = !reader->failed && pooling->rows > 0 && pooling->rows <= segment->rows &&
-                pooling->first_row <= segment->rows - pooling->rows;
-    if (fits && !segment->sample && segment->scoring.rows == 0)
-        return LH_OK;
-    return lh_fail(error, LH_ERR_MALFORMED, "manifest, segment %u: %u of %u rows pooled from %u",
-                   index, pooling->rows, segment->rows, pooling->first_row);
-}
-
-static lh_status get_segment(lh_byte_reader *reader, arena *memory, lh_step_segment *segment,
-                             uint32_t index, lh_error *error) {
+static lh_status get_segment(lh_byte_reader *reader, lh_step_arena *memory,
+                             lh_step_segment *segment, uint32_t index, lh_error *error) {
     *segment = (lh_step_segment){.sequence = lh_get_u64(reader)};
     segment->first_position = lh_get_u32(reader);
     segment->rows = lh_get_u32(reader);
     uint32_t flags = lh_get_u32(reader);
     if (reader->failed)
         return lh_fail(error, LH_ERR_MALFORMED, "manifest: cut in segment %u", index);
-    if ((flags & ~(LH_STEP_FLAG_SAMPLE | LH_STEP_FLAG_FORKS | LH_STEP_FLAG_SCORED |
-                   LH_STEP_FLAG_POOLED)) != 0)
+    if ((flags & ~(LH_STEP_FLAG_FORKS | LH_ROW_ASK_FLAGS)) != 0)
         return lh_fail(error, LH_ERR_MALFORMED, "manifest, segment %u: flags 0x%x", index, flags);
     if (segment->rows == 0 || segment->rows > LH_STEP_ROWS_MAX ||
         segment->first_position > UINT32_MAX - segment->rows) {
         return lh_fail(error, LH_ERR_MALFORMED, "manifest, segment %u: %u rows from position %u",
                        index, segment->rows, segment->first_position);
     }
-    segment->sample = (flags & LH_STEP_FLAG_SAMPLE) != 0;
     segment->forks = (flags & LH_STEP_FLAG_FORKS) != 0;
     if (segment->forks) {
         segment->source = lh_get_u64(reader);
@@ -233,36 +92,30 @@ static lh_status get_segment(lh_byte_reader *reader, arena *memory, lh_step_segm
                            segment->first_position, (unsigned long long)segment->source);
         }
     }
-    lh_status status = LH_OK;
-    if ((flags & LH_STEP_FLAG_SCORED) != 0)
-        status = get_scoring(reader, segment, index, error);
-    if (status == LH_OK && (flags & LH_STEP_FLAG_POOLED) != 0)
-        status = get_pooling(reader, segment, index, error);
-    return status == LH_OK && segment->sample
-               ? get_sampling(reader, memory, &segment->sampling, index, error)
-               : status;
+    return lh_get_row_ask(reader, memory, flags, segment->rows, index, &segment->ask, error);
 }
 
-static lh_status get_segments(lh_byte_reader *reader, arena *memory, lh_step_manifest *manifest,
-                              lh_error *error) {
-    lh_step_segment *segments = arena_take(memory, manifest->segment_count * sizeof *segments);
+static lh_status get_segments(lh_byte_reader *reader, lh_step_arena *memory,
+                              lh_step_manifest *manifest, lh_error *error) {
+    lh_step_segment *segments =
+        lh_step_arena_take(memory, manifest->segment_count * sizeof *segments);
     uint64_t rows = 0;
-    uint32_t pooled = 0;
+    uint32_t wide = 0;
     manifest->segments = segments;
     for (uint32_t i = 0; i < manifest->segment_count; i++) {
         lh_status status = get_segment(reader, memory, &segments[i], i, error);
         if (status != LH_OK)
             return status;
         rows += segments[i].rows;
-        pooled += segments[i].pooling.rows > 0;
-        if (lh_step_segment_has_result(&segments[i]) && manifest->hop_limit > 0) {
+        wide += lh_row_ask_is_wide(&segments[i].ask);
+        if (lh_row_ask_is_any(&segments[i].ask) && manifest->hop_limit > 0) {
             return lh_fail(error, LH_ERR_MALFORMED,
                            "manifest, segment %u: has a result, but the step ends before", i);
         }
     }
-    if (pooled > LH_STEP_POOLED_MAX)
+    if (wide > LH_STEP_POOLED_MAX)
         return lh_fail(error, LH_ERR_LIMIT, "manifest: %u segments are pooled; the limit is %u",
-                       pooled, LH_STEP_POOLED_MAX);
+                       wide, LH_STEP_POOLED_MAX);
     if (rows != manifest->rows) {
         return lh_fail(error, LH_ERR_MALFORMED, "manifest: %u rows, but its segments have %llu",
                        manifest->rows, (unsigned long long)rows);
@@ -346,9 +199,9 @@ static lh_status get_cut(lh_byte_reader *reader, lh_step_cut *cut, uint32_t inde
     return LH_OK;
 }
 
-static lh_status get_cuts(lh_byte_reader *reader, arena *memory, lh_step_manifest *manifest,
+static lh_status get_cuts(lh_byte_reader *reader, lh_step_arena *memory, lh_step_manifest *manifest,
                           lh_error *error) {
-    lh_step_cut *cuts = arena_take(memory, manifest->cut_count * sizeof *cuts);
+    lh_step_cut *cuts = lh_step_arena_take(memory, manifest->cut_count * sizeof *cuts);
     lh_status status = LH_OK;
     manifest->cuts = cuts;
     for (uint32_t i = 0; i < manifest->cut_count && status == LH_OK; i++)
@@ -356,9 +209,10 @@ static lh_status get_cuts(lh_byte_reader *reader, arena *memory, lh_step_manifes
     return status;
 }
 
-static lh_status get_truncations(lh_byte_reader *reader, arena *memory, lh_step_manifest *manifest,
-                                 lh_error *error) {
-    lh_step_truncation *list = arena_take(memory, manifest->truncation_count * sizeof *list);
+static lh_status get_truncations(lh_byte_reader *reader, lh_step_arena *memory,
+                                 lh_step_manifest *manifest, lh_error *error) {
+    lh_step_truncation *list =
+        lh_step_arena_take(memory, manifest->truncation_count * sizeof *list);
     manifest->truncations = list;
     for (uint32_t i = 0; i < manifest->truncation_count; i++) {
         list[i] = (lh_step_truncation){.sequence = lh_get_u64(reader)};
@@ -372,8 +226,8 @@ static lh_status get_truncations(lh_byte_reader *reader, arena *memory, lh_step_
     return LH_OK;
 }
 
-static lh_status get_mask(lh_byte_reader *reader, arena *memory, lh_step_mask *mask, uint32_t index,
-                          lh_error *error) {
+static lh_status get_mask(lh_byte_reader *reader, lh_step_arena *memory, lh_step_mask *mask,
+                          uint32_t index, lh_error *error) {
     *mask = (lh_step_mask){.number = lh_get_u64(reader)};
     mask->vocabulary = lh_get_u32(reader);
     mask->code_bytes = lh_get_u32(reader);
@@ -381,15 +235,15 @@ static lh_status get_mask(lh_byte_reader *reader, arena *memory, lh_step_mask *m
         return lh_fail(error, LH_ERR_MALFORMED, "manifest, mask %u: %s", index,
                        !reader->failed && mask->number == 0 ? "its number is 0" : "cut");
     }
-    mask->code = arena_copy(memory, reader, mask->code_bytes);
+    mask->code = lh_step_arena_copy(memory, reader, mask->code_bytes);
     return lh_mask_decode(mask->code, mask->code_bytes, mask->vocabulary, NULL, error);
 }
 
-static lh_status get_masks(lh_byte_reader *reader, arena *memory, lh_step_manifest *manifest,
-                           lh_error *error) {
-    manifest->masks.drops =
-        arena_copy(memory, reader, manifest->masks.drop_count * sizeof *manifest->masks.drops);
-    lh_step_mask *masks = arena_take(memory, manifest->masks.count * sizeof *masks);
+static lh_status get_masks(lh_byte_reader *reader, lh_step_arena *memory,
+                           lh_step_manifest *manifest, lh_error *error) {
+    manifest->masks.drops = lh_step_arena_copy(
+        memory, reader, manifest->masks.drop_count * sizeof *manifest->masks.drops);
+    lh_step_mask *masks = lh_step_arena_take(memory, manifest->masks.count * sizeof *masks);
     lh_status status = LH_OK;
     manifest->masks.list = masks;
     for (uint32_t i = 0; i < manifest->masks.count && status == LH_OK; i++)
@@ -397,9 +251,10 @@ static lh_status get_masks(lh_byte_reader *reader, arena *memory, lh_step_manife
     return status;
 }
 
-static lh_status get_manifest_body(lh_byte_reader *reader, arena *memory,
+static lh_status get_manifest_body(lh_byte_reader *reader, lh_step_arena *memory,
                                    lh_step_manifest *manifest, lh_error *error) {
-    manifest->tokens = arena_copy(memory, reader, manifest->rows * sizeof *manifest->tokens);
+    manifest->tokens =
+        lh_step_arena_copy(memory, reader, manifest->rows * sizeof *manifest->tokens);
     lh_status status = get_segments(reader, memory, manifest, error);
     if (status == LH_OK)
         status = get_truncations(reader, memory, manifest, error);
@@ -424,10 +279,12 @@ lh_status lh_step_decode_manifest(const uint8_t *payload, size_t length, lh_step
         return status;
     /* What is neither a segment, a truncation, a cut nor a mask takes no more memory than bytes on
      * the wire, but for rounding each of its pieces up to 8. */
-    arena pieces = {.capacity = length + manifest->segment_count * (sizeof(lh_step_segment) + 16u) +
-                                manifest->truncation_count * sizeof(lh_step_truncation) +
-                                manifest->cut_count * sizeof(lh_step_cut) +
-                                manifest->masks.count * (sizeof(lh_step_mask) + 8u) + 32u};
+    lh_step_arena pieces = {.capacity = length +
+                                        manifest->segment_count *
+                                            (sizeof(lh_step_segment) + LH_ROW_ASK_PADDING) +
+                                        manifest->truncation_count * sizeof(lh_step_truncation) +
+                                        manifest->cut_count * sizeof(lh_step_cut) +
+                                        manifest->masks.count * (sizeof(lh_step_mask) + 8u) + 32u};
     pieces.bytes = malloc(pieces.capacity);
     if (!pieces.bytes)
         return lh_fail(error, LH_ERR_NO_MEMORY, "manifest of %zu bytes: out of memory", length);
@@ -506,100 +363,15 @@ lh_status lh_step_decode_shard_head(const uint8_t *payload, size_t length, uint3
 
 /* ---- Results ---- */
 
-/* Not NaN and not +inf; -inf is that of a token that cannot come. */
-static bool is_sendable_logprob(float value) {
-    return value < INFINITY;
-}
-
-/* What a result is decoded into, besides its own struct. */
-typedef struct result_room {
-    lh_token_score *next;
-    uint32_t left;
-    int64_t *next_sum;
-    uint32_t pooled; /* results so far */
-} result_room;
-
-/* False: it is cut or has a number that is none. */
-static bool get_score(lh_byte_reader *reader, lh_token_score *score) {
-    score->logprob = lh_get_f32(reader);
-    score->rank = lh_get_u32(reader);
-    score->top_count = lh_get_u32(reader);
-    bool good = !reader->failed && is_sendable_logprob(score->logprob) &&
-                score->top_count <= LH_TOP_LOGPROBS_MAX;
-    if (good)
-        lh_get_bytes(reader, score->top, score->top_count * sizeof score->top[0]);
-    for (uint32_t i = 0; good && i < score->top_count; i++)
-        good = !reader->failed && is_sendable_logprob(score->top[i].logprob);
-    return good;
-}
-
-/* No more come than the payload has bytes for, which the room was made by. */
-static lh_status get_pooled(lh_byte_reader *reader, result_room *room, lh_step_result *result,
-                            uint32_t index, lh_error *error) {
-    if (result->pooled_count == 0)
-        return LH_OK;
-    if (result->pooled_count > LH_STEP_WIDTH_MAX || ++room->pooled > LH_STEP_POOLED_MAX)
-        return lh_fail(error, LH_ERR_LIMIT, "results: result %u has %u sums, as %u before it",
-                       index, result->pooled_count, room->pooled - 1);
-    if (result->pooled_count > lh_bytes_left(reader) / sizeof *result->pooled)
-        return lh_fail(error, LH_ERR_MALFORMED, "results: cut in the sums of result %u", index);
-    result->pooled = room->next_sum;
-    room->next_sum += result->pooled_count;
-    lh_get_bytes(reader, result->pooled, result->pooled_count * sizeof *result->pooled);
-    return LH_OK;
-}
-
-static lh_status get_scores(lh_byte_reader *reader, result_room *room, lh_step_result *result,
-                            uint32_t index, lh_error *error) {
-    if (result->score_count > room->left) {
-        return lh_fail(error, LH_ERR_LIMIT, "results: result %u has %u scores; %u are possible",
-                       index, result->score_count, room->left);
-    }
-    result->scores = result->score_count > 0 ? room->next : NULL;
-    for (uint32_t i = 0; i < result->score_count; i++)
-        if (!get_score(reader, &result->scores[i]))
-            return lh_fail(error, LH_ERR_MALFORMED, "results: score %u of result %u is none", i,
-                           index);
-    room->next += result->score_count;
-    room->left -= result->score_count;
-    return LH_OK;
-}
-
-static lh_status get_result(lh_byte_reader *reader, result_room *room, lh_step_result *result,
-                            uint32_t index, lh_error *error) {
-    *result = (lh_step_result){.sequence = lh_get_u64(reader)};
-    result->position = lh_get_u32(reader);
-    result->sample.token = lh_get_u32(reader);
-    result->sample.logprob = lh_get_f32(reader);
-    result->sample.top_count = lh_get_u32(reader);
-    result->sample.digest = lh_get_u64(reader);
-    result->score_count = lh_get_u32(reader);
-    result->pooled_count = lh_get_u32(reader);
-    if (reader->failed)
-        return lh_fail(error, LH_ERR_MALFORMED, "results: cut in result %u", index);
-    if (result->sample.top_count > LH_TOP_LOGPROBS_MAX) {
-        return lh_fail(error, LH_ERR_LIMIT, "results: result %u has %u logprobs; the limit is %u",
-                       index, result->sample.top_count, LH_TOP_LOGPROBS_MAX);
-    }
-    lh_get_bytes(reader, result->sample.top,
-                 result->sample.top_count * sizeof result->sample.top[0]);
-    bool good = is_sendable_logprob(result->sample.logprob);
-    for (uint32_t i = 0; i < result->sample.top_count; i++)
-        good = good && is_sendable_logprob(result->sample.top[i].logprob);
-    if (reader->failed || !good) {
-        return lh_fail(error, LH_ERR_MALFORMED, "results: result %u %s", index,
-                       reader->failed ? "is cut" : "has a logprob that is no number");
-    }
-    lh_status status = get_scores(reader, room, result, index, error);
-    return status == LH_OK ? get_pooled(reader, room, result, index, error) : status;
-}
+/* The least that one takes. */
+#define RESULT_BYTES (LH_STEP_RESULT_HEAD_BYTES + LH_ROW_ANSWER_BYTES)
 
 lh_status lh_step_decode_results(const uint8_t *payload, size_t length, lh_step_result **results,
                                  uint32_t *count, lh_error *error) {
     *results = NULL;
     lh_byte_reader reader = {.bytes = payload, .length = length};
     uint32_t announced = lh_get_u32(&reader);
-    if (reader.failed || announced > lh_bytes_left(&reader) / LH_STEP_RESULT_BYTES) {
+    if (reader.failed || announced > lh_bytes_left(&reader) / RESULT_BYTES) {
         return lh_fail(error, LH_ERR_MALFORMED, "results: %zu bytes for %u results", length,
                        announced);
     }
@@ -607,20 +379,20 @@ lh_status lh_step_decode_results(const uint8_t *payload, size_t length, lh_step_
         return lh_fail(error, LH_ERR_LIMIT, "results: %u; the limit is %u", announced,
                        LH_STEP_SEGMENTS_MAX);
     }
-    /* Neither scores nor sums take less than their smallest on the wire. */
-    size_t left = lh_bytes_left(&reader), scores_max = left / LH_STEP_SCORE_BYTES;
-    result_room room = {.left = scores_max < LH_STEP_ROWS_MAX ? (uint32_t)scores_max
-                                                              : LH_STEP_ROWS_MAX};
-    size_t sums = left / sizeof *room.next_sum;
-    lh_step_result *list = malloc((announced + 1u) * sizeof *list + sums * sizeof *room.next_sum +
-                                  room.left * sizeof *room.next);
+    /* a list that is too long may claim the bytes of the results behind it */
+    size_t left = lh_bytes_left(&reader);
+    lh_row_answers_room room;
+    lh_step_result *list =
+        malloc((announced + 1u) * sizeof *list + lh_row_answers_room_bytes(left));
     if (!list)
         return lh_fail(error, LH_ERR_NO_MEMORY, "%u results: out of memory", announced);
-    room.next_sum = (int64_t *)(void *)(list + announced + 1);
-    room.next = (lh_token_score *)(void *)(room.next_sum + sums);
+    lh_row_answers_room_init(&room, left, list + announced + 1);
     lh_status status = LH_OK;
-    for (uint32_t i = 0; i < announced && status == LH_OK; i++)
-        status = get_result(&reader, &room, &list[i], i, error);
+    for (uint32_t i = 0; i < announced && status == LH_OK; i++) {
+        list[i].sequence = lh_get_u64(&reader);
+        list[i].position = lh_get_u32(&reader);
+        status = lh_get_row_answer(&reader, &room, i, &list[i].answer, error);
+    }
     if (status == LH_OK && lh_bytes_left(&reader) != 0)
         status = lh_fail(error, LH_ERR_MALFORMED, "results: bytes after their end");
     if (status != LH_OK) {

@@ -1,6 +1,7 @@
 /* Manifests, shards and results to bytes (PROTOCOL.md). */
 #include "common/base/crc32c.h"
 #include "common/base/little_endian.h"
+#include "common/protocol/row_code.h"
 #include "common/protocol/step_frame.h"
 #include "common/protocol/wire_type.h"
 
@@ -34,20 +35,11 @@ static lh_byte_writer start_frame(uint8_t *buffer, size_t capacity) {
 /* ---- Manifest ---- */
 
 #define MANIFEST_HEAD_BYTES 52u
-#define SAMPLING_BYTES      60u
 #define SOURCE_BYTES        8u
-#define MASK_NUMBER_BYTES   8u
 
 static size_t segment_bytes(const lh_step_segment *segment) {
-    size_t bytes = LH_STEP_SEGMENT_BYTES + (segment->forks ? SOURCE_BYTES : 0u) +
-                   (segment->scoring.rows > 0 ? LH_STEP_SCORING_BYTES : 0u) +
-                   (segment->pooling.rows > 0 ? LH_STEP_POOLING_BYTES : 0u);
-    if (segment->sample) {
-        bytes += SAMPLING_BYTES + (segment->sampling.mask != 0 ? MASK_NUMBER_BYTES : 0u) +
-                 (size_t)segment->sampling.bias_count * 8u +
-                 (size_t)segment->sampling.count_count * 12u;
-    }
-    return bytes;
+    return LH_STEP_SEGMENT_BYTES + (segment->forks ? SOURCE_BYTES : 0u) +
+           lh_row_ask_bytes(&segment->ask);
 }
 
 size_t lh_step_manifest_bytes(const lh_step_manifest *manifest) {
@@ -74,8 +66,7 @@ static lh_status check_manifest(const lh_step_manifest *manifest, lh_error *erro
         }
     }
     for (uint32_t i = 0; i < manifest->segment_count && status == LH_OK; i++)
-        if (manifest->segments[i].sample)
-            status = lh_step_check_list_counts(&manifest->segments[i].sampling, i, error);
+        status = lh_row_ask_check_counts(&manifest->segments[i].ask, i, error);
     if (status != LH_OK)
         return status;
     if (lh_step_manifest_bytes(manifest) - LH_STEP_FRAME_HEAD_BYTES > LH_STEP_MANIFEST_BYTES_MAX) {
@@ -85,53 +76,15 @@ static lh_status check_manifest(const lh_step_manifest *manifest, lh_error *erro
     return LH_OK;
 }
 
-static void put_sampling(lh_byte_writer *writer, const lh_sampling *sampling) {
-    lh_put_f32(writer, sampling->temperature);
-    lh_put_u32(writer, sampling->top_k);
-    lh_put_f32(writer, sampling->top_p);
-    lh_put_f32(writer, sampling->min_p);
-    lh_put_f32(writer, sampling->repetition_penalty);
-    lh_put_f32(writer, sampling->presence_penalty);
-    lh_put_f32(writer, sampling->frequency_penalty);
-    lh_put_u64(writer, sampling->seed);
-    lh_put_u64(writer, sampling->counter);
-    lh_put_u32(writer, (sampling->want_logprob ? LH_STEP_FLAG_WANT_LOGPROB : 0u) |
-                           (sampling->want_digest ? LH_STEP_FLAG_WANT_DIGEST : 0u) |
-                           (sampling->mask != 0 ? LH_STEP_FLAG_MASKED : 0u));
-    lh_put_u32(writer, sampling->top_logprobs);
-    lh_put_u32(writer, sampling->bias_count);
-    lh_put_u32(writer, sampling->count_count);
-    if (sampling->mask != 0)
-        lh_put_u64(writer, sampling->mask);
-    lh_put_bytes(writer, sampling->biases, sampling->bias_count * sizeof *sampling->biases);
-    lh_put_bytes(writer, sampling->counts, sampling->count_count * sizeof *sampling->counts);
-}
-
-static void put_scoring(lh_byte_writer *writer, const lh_step_scoring *scoring) {
-    lh_put_u32(writer, scoring->first_row);
-    lh_put_u32(writer, scoring->rows);
-    lh_put_u32(writer, scoring->top);
-    lh_put_u32(writer, scoring->next_token);
-}
-
 static void put_segment(lh_byte_writer *writer, const lh_step_segment *segment) {
     lh_put_u64(writer, segment->sequence);
     lh_put_u32(writer, segment->first_position);
     lh_put_u32(writer, segment->rows);
-    lh_put_u32(writer, (segment->sample ? LH_STEP_FLAG_SAMPLE : 0u) |
-                           (segment->forks ? LH_STEP_FLAG_FORKS : 0u) |
-                           (segment->scoring.rows > 0 ? LH_STEP_FLAG_SCORED : 0u) |
-                           (segment->pooling.rows > 0 ? LH_STEP_FLAG_POOLED : 0u));
+    lh_put_u32(writer,
+               (segment->forks ? LH_STEP_FLAG_FORKS : 0u) | lh_row_ask_flags(&segment->ask));
     if (segment->forks)
         lh_put_u64(writer, segment->source);
-    if (segment->scoring.rows > 0)
-        put_scoring(writer, &segment->scoring);
-    if (segment->pooling.rows > 0) {
-        lh_put_u32(writer, segment->pooling.first_row);
-        lh_put_u32(writer, segment->pooling.rows);
-    }
-    if (segment->sample)
-        put_sampling(writer, &segment->sampling);
+    lh_put_row_ask(writer, &segment->ask);
 }
 
 static void put_mask(lh_byte_writer *writer, const lh_step_mask *mask) {
@@ -264,55 +217,11 @@ lh_status lh_step_encode_shard(lh_wire_type wire, uint32_t first_row, uint32_t r
 
 /* ---- Results ---- */
 
-static size_t result_bytes(const lh_step_result *result) {
-    size_t bytes = LH_STEP_RESULT_BYTES + (size_t)result->sample.top_count * 8u;
-    for (uint32_t i = 0; i < result->score_count; i++)
-        bytes += LH_STEP_SCORE_BYTES + (size_t)result->scores[i].top_count * 8u;
-    return bytes + (size_t)result->pooled_count * sizeof *result->pooled;
-}
-
 size_t lh_step_results_bytes(const lh_step_result *results, uint32_t count) {
     size_t bytes = LH_STEP_FRAME_HEAD_BYTES + 4u;
     for (uint32_t i = 0; i < count; i++)
-        bytes += result_bytes(&results[i]);
+        bytes += LH_STEP_RESULT_HEAD_BYTES + lh_row_answer_bytes(&results[i].answer);
     return bytes;
-}
-
-static void put_score(lh_byte_writer *writer, const lh_token_score *score) {
-    lh_put_f32(writer, score->logprob);
-    lh_put_u32(writer, score->rank);
-    lh_put_u32(writer, score->top_count);
-    lh_put_bytes(writer, score->top, score->top_count * sizeof score->top[0]);
-}
-
-static void put_result(lh_byte_writer *writer, const lh_step_result *result) {
-    lh_put_u64(writer, result->sequence);
-    lh_put_u32(writer, result->position);
-    lh_put_u32(writer, result->sample.token);
-    lh_put_f32(writer, result->sample.logprob);
-    lh_put_u32(writer, result->sample.top_count);
-    lh_put_u64(writer, result->sample.digest);
-    lh_put_u32(writer, result->score_count);
-    lh_put_u32(writer, result->pooled_count);
-    lh_put_bytes(writer, result->sample.top,
-                 result->sample.top_count * sizeof result->sample.top[0]);
-    for (uint32_t i = 0; i < result->score_count; i++)
-        put_score(writer, &result->scores[i]);
-    lh_put_bytes(writer, result->pooled, result->pooled_count * sizeof *result->pooled);
-}
-
-static lh_status check_result(const lh_step_result *result, uint32_t index, lh_error *error) {
-    uint32_t most = result->sample.top_count;
-    for (uint32_t i = 0; i < result->score_count; i++)
-        if (result->scores[i].top_count > most)
-            most = result->scores[i].top_count;
-    if (most > LH_TOP_LOGPROBS_MAX)
-        return lh_fail(error, LH_ERR_LIMIT, "result %u has %u logprobs; the limit is %u", index,
-                       most, LH_TOP_LOGPROBS_MAX);
-    if (result->pooled_count > LH_STEP_WIDTH_MAX)
-        return lh_fail(error, LH_ERR_LIMIT, "result %u has %u pooled columns; the limit is %u",
-                       index, result->pooled_count, LH_STEP_WIDTH_MAX);
-    return LH_OK;
 }
 
 lh_status lh_step_encode_results(const lh_step_result *results, uint32_t count, uint8_t *buffer,
@@ -322,22 +231,15 @@ lh_status lh_step_encode_results(const lh_step_result *results, uint32_t count, 
                        LH_STEP_SEGMENTS_MAX);
     }
     lh_byte_writer writer = start_frame(buffer, capacity);
-    uint64_t scores = 0;
-    uint32_t pooled = 0;
+    lh_row_answers_load load = {0};
     lh_put_u32(&writer, count);
     for (uint32_t i = 0; i < count; i++) {
-        lh_status status = check_result(&results[i], i, error);
+        lh_status status = lh_row_answer_check(&results[i].answer, i, &load, error);
         if (status != LH_OK)
             return status;
-        scores += results[i].score_count;
-        pooled += results[i].pooled_count > 0;
-        put_result(&writer, &results[i]);
+        lh_put_u64(&writer, results[i].sequence);
+        lh_put_u32(&writer, results[i].position);
+        lh_put_row_answer(&writer, &results[i].answer);
     }
-    if (scores > LH_STEP_ROWS_MAX)
-        return lh_fail(error, LH_ERR_LIMIT, "%llu scores; the limit is %u",
-                       (unsigned long long)scores, LH_STEP_ROWS_MAX);
-    if (pooled > LH_STEP_POOLED_MAX)
-        return lh_fail(error, LH_ERR_LIMIT, "%u results are pooled; the limit is %u", pooled,
-                       LH_STEP_POOLED_MAX);
     return finish_frame(&writer, LH_STEP_FRAME_RESULTS, length, error);
 }

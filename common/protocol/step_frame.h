@@ -4,29 +4,16 @@
 
 #include "common/protocol/step.h"
 
-#define LH_STEP_FRAME_HEAD_BYTES 16u
-#define LH_STEP_SHARD_HEAD_BYTES 24u
-#define LH_STEP_SEGMENT_BYTES    20u /* before what it has besides */
-#define LH_STEP_TRUNCATION_BYTES 12u
-#define LH_STEP_MASK_BYTES       16u /* before its code */
-#define LH_STEP_RESULT_BYTES     40u /* before its logprobs */
-#define LH_STEP_SCORING_BYTES    16u
-#define LH_STEP_POOLING_BYTES    8u
-#define LH_STEP_SCORE_BYTES      12u /* before its logprobs */
+#define LH_STEP_FRAME_HEAD_BYTES  16u
+#define LH_STEP_SHARD_HEAD_BYTES  24u
+#define LH_STEP_SEGMENT_BYTES     20u /* before what it has besides */
+#define LH_STEP_TRUNCATION_BYTES  12u
+#define LH_STEP_MASK_BYTES        16u /* before its code */
+#define LH_STEP_RESULT_HEAD_BYTES 12u /* before its answer */
 
-_Static_assert(sizeof(lh_token_bias) == 8 && sizeof(lh_token_count) == 12 &&
-                   sizeof(lh_token_logprob) == 8,
-               "lists are copied as they lie in memory");
-
-#define LH_STEP_FLAG_TIMED        1u /* of a manifest */
-#define LH_STEP_FLAG_KV_RESYNC    2u
-#define LH_STEP_FLAG_SAMPLE       1u /* of a segment */
-#define LH_STEP_FLAG_FORKS        2u
-#define LH_STEP_FLAG_SCORED       4u
-#define LH_STEP_FLAG_POOLED       8u
-#define LH_STEP_FLAG_WANT_LOGPROB 1u /* of a sampling block */
-#define LH_STEP_FLAG_WANT_DIGEST  2u
-#define LH_STEP_FLAG_MASKED       4u
+#define LH_STEP_FLAG_TIMED     1u /* of a manifest */
+#define LH_STEP_FLAG_KV_RESYNC 2u
+#define LH_STEP_FLAG_FORKS     2u /* of a segment, beside those of its ask */
 
 typedef enum lh_step_frame_type {
     LH_STEP_FRAME_MANIFEST = 1,
@@ -49,7 +36,6 @@ lh_status lh_step_frame_head_decode(const uint8_t bytes[LH_STEP_FRAME_HEAD_BYTES
 
 /* For both directions: whether the counts are within the limits (LH_ERR_LIMIT). */
 lh_status lh_step_check_counts(const lh_step_manifest *manifest, lh_error *error);
-lh_status lh_step_check_list_counts(const lh_sampling *sampling, uint32_t segment, lh_error *error);
 
 /* Decodes the payload into *manifest, whose arrays lie in *memory: malloc'd, the caller frees it
  * (NULL after an error). LH_ERR_MALFORMED, LH_ERR_UNSUPPORTED (version), LH_ERR_LIMIT,
@@ -62,7 +48,7 @@ lh_status lh_step_decode_manifest(const uint8_t *payload, size_t length, lh_step
 lh_status lh_step_decode_shard_head(const uint8_t *payload, size_t length, uint32_t rows,
                                     uint32_t width, lh_step_shard_header *header, lh_error *error);
 
-/* *results is malloc'd, the scores and the sums in the same block; the caller frees it (NULL after
+/* *results is malloc'd, the lists of the answers in the same block; the caller frees it (NULL after
  * an error). LH_ERR_MALFORMED, LH_ERR_LIMIT, LH_ERR_NO_MEMORY. */
 lh_status lh_step_decode_results(const uint8_t *payload, size_t length, lh_step_result **results,
                                  uint32_t *count, lh_error *error);

@@ -2,33 +2,14 @@
  * stage obeys them. No ranges are checked here. */
 #pragma once
 
-#include "common/protocol/sampling.h"
+#include "common/protocol/row_answer.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Rows of a segment whose logits tell what the tokens after them were worth to the model. */
-typedef struct lh_step_scoring {
-    uint32_t first_row, rows; /* of the segment's; rows 0: none */
-    uint32_t top;             /* tokens that are told besides, the best: 0 .. LH_TOP_LOGPROBS_MAX */
-    /* what comes after the segment's last row, where that is scored; else LH_STEP_NO_TOKEN */
-    uint32_t next_token;
-} lh_step_scoring;
-
-/* Rows of a segment whose hidden states, after the final norm, are added up. */
-typedef struct lh_step_pooling {
-    uint32_t first_row, rows; /* of the segment's; rows 0: none */
-} lh_step_pooling;
-
 /* Segments of one step that may be pooled: a model of the greatest width fills 4 MiB with so many
  * sums. */
 #define LH_STEP_POOLED_MAX 8u
-/* A sum counts in units of 2^-24, so that it is exact whatever the order: each value is rounded
- * once, by itself. No row has one beyond 2^18; so a million rows fit. */
-#define LH_POOLED_UNIT_BITS 24
-#define LH_POOLED_VALUE_MAX 262144.0f
-#define LH_POOLED_ROWS_MAX  (1u << 20)
-
 /* Of one step. */
 #define LH_STEP_SEGMENTS_MAX 1024u
 
@@ -36,20 +17,12 @@ typedef struct lh_step_pooling {
 typedef struct lh_step_segment {
     uint64_t sequence; /* the gateway's number for it, unique within the life of a chain */
     uint32_t first_position, rows; /* it goes on from the positions that it has, or forks */
-    bool sample;                   /* a token is drawn from the logits of the last row */
     /* the sequence is new: its positions before the first are the source's, whose pages the two
      * then share */
     bool forks;
-    uint64_t source;         /* where forks is set */
-    lh_sampling sampling;    /* where sample is set */
-    lh_step_scoring scoring; /* not of a row that samples */
-    lh_step_pooling pooling; /* neither draws nor is scored then */
+    uint64_t source; /* where forks is set */
+    lh_row_ask ask;
 } lh_step_segment;
-
-/* Whether the last worker has something to tell of it. */
-static inline bool lh_step_segment_has_result(const lh_step_segment *segment) {
-    return segment->sample || segment->scoring.rows > 0 || segment->pooling.rows > 0;
-}
 
 /* Column bounds are multiples of it, except the width itself. */
 #define LH_STEP_COLUMN_BLOCK      32u
@@ -92,17 +65,9 @@ typedef struct lh_step_masks {
 /* That the last worker keeps: 64 MiB of the largest vocabulary's. */
 #define LH_STEP_MASKS_KEPT_MAX 2048u
 
-/* In place of a token: none was drawn, since none was to be, or the last worker does not have the
- * segment's mask. */
-#define LH_STEP_NO_TOKEN 0xffffffffu
-
-/* What the last worker tells of a segment that draws, is scored or pooled. */
+/* The answer to a segment that asks for one. */
 typedef struct lh_step_result {
     uint64_t sequence;
-    uint32_t position;       /* after the segment's last row: that of the drawn token */
-    lh_sample_result sample; /* without a draw its token is LH_STEP_NO_TOKEN, all else 0 */
-    uint32_t score_count;
-    lh_token_score *scores; /* [score_count]: of the tokens after the scored rows, in order */
-    uint32_t pooled_count;  /* the model's width, or 0 */
-    int64_t *pooled;        /* [pooled_count]: the sum of the pooled rows, column by column */
+    uint32_t position; /* after the segment's last row: that of the drawn token */
+    lh_row_answer answer;
 } lh_step_result;

@@ -9,7 +9,7 @@
 
 /* Of that many segments of that many rows. */
 static double manifest_bytes(uint32_t rows, uint32_t segments, bool draws) {
-    const lh_step_segment segment = {.rows = rows, .sample = draws};
+    const lh_step_segment segment = {.rows = rows, .ask.draws = draws};
     return (double)lh_step_manifest_bytes(
         &(lh_step_manifest){.rows = rows, .segment_count = segments, .segments = &segment});
 }

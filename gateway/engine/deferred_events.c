@@ -1,16 +1,16 @@
-/* Two arrays that grow to the most events of one turn. */
+/* An array and a store of answers that grow to the most events of one turn. */
 #include "gateway/engine/deferred_events.h"
 
 #include "common/base/growing_array.h"
+#include "gateway/schedule/answer_store.h"
 
 #include <assert.h>
 #include <stdlib.h>
-#include <string.h>
 
 typedef struct deferred_event {
     uint64_t handle;
     lh_sequence_event event;
-    size_t first_top;
+    size_t answer; /* where it lies in the store, if the event has one */
 } deferred_event;
 
 struct lh_deferred_events {
@@ -19,8 +19,7 @@ struct lh_deferred_events {
     bool is_sending;
     deferred_event *events;
     size_t count, capacity;
-    lh_token_logprob *tops;
-    size_t top_count, top_capacity;
+    lh_answer_store answers;
 };
 
 lh_status lh_deferred_events_create(void (*deliver)(void *context, uint64_t handle,
@@ -39,31 +38,28 @@ void lh_deferred_events_destroy(lh_deferred_events *deferred) {
     if (!deferred)
         return;
     free(deferred->events);
-    free(deferred->tops);
+    lh_answer_store_reset(&deferred->answers);
     free(deferred);
 }
 
-static bool has_room(lh_deferred_events *deferred, const lh_sequence_event *event) {
-    return lh_growing_array_reserve(&deferred->events, &deferred->capacity, deferred->count + 1,
-                                    sizeof *deferred->events) &&
-           lh_growing_array_reserve(&deferred->tops, &deferred->top_capacity,
-                                    deferred->top_count + event->top_count, sizeof *deferred->tops);
+static bool keep(lh_deferred_events *deferred, uint64_t handle, const lh_sequence_event *event) {
+    size_t answer = 0;
+    if (!lh_growing_array_reserve(&deferred->events, &deferred->capacity, deferred->count + 1,
+                                  sizeof *deferred->events) ||
+        (event->answer && !lh_answer_store_push(&deferred->answers, event->answer, &answer)))
+        return false;
+    deferred->events[deferred->count++] = (deferred_event){handle, *event, answer};
+    return true;
 }
 
 void lh_deferred_events_push(lh_deferred_events *deferred, uint64_t handle,
                              const lh_sequence_event *event) {
     assert(!deferred->is_sending);
     bool waits = event->kind == LH_SEQUENCE_TOKEN || event->kind == LH_SEQUENCE_FINISHED;
-    if (!waits || !has_room(deferred, event)) {
-        lh_deferred_events_send(deferred);
-        deferred->deliver(deferred->context, handle, event);
+    if (waits && keep(deferred, handle, event))
         return;
-    }
-    deferred->events[deferred->count++] = (deferred_event){handle, *event, deferred->top_count};
-    if (event->top_count)
-        memcpy(deferred->tops + deferred->top_count, event->top,
-               event->top_count * sizeof *event->top);
-    deferred->top_count += event->top_count;
+    lh_deferred_events_send(deferred);
+    deferred->deliver(deferred->context, handle, event);
 }
 
 void lh_deferred_events_send(lh_deferred_events *deferred) {
@@ -71,9 +67,14 @@ void lh_deferred_events_send(lh_deferred_events *deferred) {
     deferred->is_sending = true;
     for (size_t i = 0; i < deferred->count; i++) {
         deferred_event *item = &deferred->events[i];
-        item->event.top = item->event.top_count ? deferred->tops + item->first_top : NULL;
+        lh_row_answer answer;
+        if (item->event.answer) {
+            answer = lh_answer_store_get(&deferred->answers, item->answer);
+            item->event.answer = &answer;
+        }
         deferred->deliver(deferred->context, item->handle, &item->event);
     }
-    deferred->count = deferred->top_count = 0;
+    deferred->count = 0;
+    lh_answer_store_clear(&deferred->answers);
     deferred->is_sending = false;
 }

@@ -226,9 +226,9 @@ static void on_revoked(void *context, const char *worker) {
 /* The scheduler's event, which the deferred events keep until they hand it to deliver. */
 static void on_event(void *context, uint64_t handle, const lh_sequence_event *event) {
     lh_engine *engine = context;
-    if (engine->options.logs_digests && event->kind == LH_SEQUENCE_TOKEN && event->digest)
+    if (engine->options.logs_digests && event->kind == LH_SEQUENCE_TOKEN && event->answer->digest)
         lh_log(LH_LOG_INFO, "engine", "digest token=%u position=%u digest=%016llx sequence=%llu",
-               event->token, event->position, (unsigned long long)event->digest,
+               event->token, event->position, (unsigned long long)event->answer->digest,
                (unsigned long long)handle);
     lh_deferred_events_push(engine->deferred, handle, event);
 }

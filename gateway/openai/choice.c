@@ -17,9 +17,8 @@ void lh_choice_reset(lh_choice *choice) {
     lh_text_buffer_reset(&choice->answer);
     lh_tool_call_parser_reset(&choice->tool_calls);
     lh_text_buffer_reset(&choice->said);
-    free(choice->pooled);
     free(choice->pending);
-    free(choice->tops);
+    lh_answer_store_reset(&choice->answers);
     free(choice->shown_tokens);
 }
 
@@ -28,19 +27,15 @@ static lh_status no_memory(lh_error *error) {
 }
 
 static lh_status keep_token(lh_choice *choice, const lh_sequence_event *event, lh_error *error) {
+    size_t answer;
     if (!lh_growing_array_reserve(&choice->pending, &choice->pending_capacity,
                                   choice->pending_count + 1, sizeof *choice->pending) ||
-        !lh_growing_array_reserve(&choice->tops, &choice->top_capacity,
-                                  choice->top_count + event->top_count, sizeof *choice->tops))
+        !lh_answer_store_push(&choice->answers, event->answer, &answer))
         return no_memory(error);
     choice->pending[choice->pending_count++] =
-        (lh_choice_token){.token = {event->token, event->logprob, event->top_count, NULL,
-                                    event->digest, choice->decoded_characters},
-                          .first_top = choice->top_count,
+        (lh_choice_token){.answer = answer,
+                          .text_offset = choice->decoded_characters,
                           .decoded_before = choice->decoded_bytes};
-    if (event->top_count)
-        memcpy(choice->tops + choice->top_count, event->top, event->top_count * sizeof *event->top);
-    choice->top_count += event->top_count;
     return LH_OK;
 }
 
@@ -160,17 +155,6 @@ lh_status lh_choice_take_token(lh_choice *choice, const lh_sequence_event *event
     return status ? status : tell_apart(choice, before, error);
 }
 
-lh_status lh_choice_take_pooled(lh_choice *choice, const lh_sequence_event *event,
-                                lh_error *error) {
-    assert(!choice->pooled && event->pooled_count > 0);
-    choice->pooled = malloc(event->pooled_count * sizeof *choice->pooled);
-    if (!choice->pooled)
-        return no_memory(error);
-    memcpy(choice->pooled, event->pooled, event->pooled_count * sizeof *choice->pooled);
-    choice->pooled_count = event->pooled_count;
-    return LH_OK;
-}
-
 lh_status lh_choice_finish(lh_choice *choice, lh_finish_reason reason, lh_error *error) {
     size_t before = choice->out.length;
     choice->decoded.length = 0;
@@ -219,8 +203,9 @@ lh_status lh_choice_show(lh_choice *choice, lh_generation_piece *piece, lh_error
                                   sizeof *choice->shown_tokens))
         return no_memory(error);
     for (size_t i = 0; i < choice->shown; i++) {
-        choice->shown_tokens[i] = choice->pending[i].token;
-        choice->shown_tokens[i].top = choice->tops + choice->pending[i].first_top;
+        const lh_choice_token *pending = &choice->pending[i];
+        choice->shown_tokens[i] = (lh_generation_token){
+            lh_answer_store_get(&choice->answers, pending->answer), pending->text_offset};
     }
     *piece = (lh_generation_piece){.choice = choice->index,
                                    .text = text_of(answer),
@@ -231,16 +216,14 @@ lh_status lh_choice_show(lh_choice *choice, lh_generation_piece *piece, lh_error
                                    .call_count = choice->tool_calls.delta_count,
                                    .arguments = text_of(&choice->tool_calls.arguments),
                                    .has_called = choice->tool_calls.count > 0,
-                                   .scores = choice->scores,
-                                   .pooled = choice->pooled,
-                                   .pooled_count = choice->pooled_count,
+                                   .prompt = choice->prompt,
                                    .tokens = choice->shown_tokens,
                                    .token_count = choice->shown,
                                    .finished = choice->finished,
                                    .reason = choice->reason,
                                    .stop = stop_of(choice),
                                    .stop_token = choice->stop_token};
-    choice->scores = NULL;
+    choice->prompt = NULL;
     return LH_OK;
 }
 
@@ -253,6 +236,6 @@ void lh_choice_drop(lh_choice *choice) {
         memmove(choice->pending, choice->pending + choice->shown,
                 choice->pending_count * sizeof *choice->pending);
     else
-        choice->top_count = 0;
+        lh_answer_store_clear(&choice->answers);
     choice->shown = 0;
 }

@@ -5,7 +5,8 @@
 #pragma once
 
 #include "common/base/text_decoder.h"
-#include "gateway/openai/prompt_scores.h"
+#include "gateway/openai/prompt_answer.h"
+#include "gateway/schedule/answer_store.h"
 #include "gateway/schedule/sequence_request.h"
 #include "gateway/text/stop_matcher.h"
 #include "gateway/text/thinking.h"
@@ -13,12 +14,8 @@
 #include "gateway/text/tools/tool_call_parser.h"
 
 typedef struct lh_generation_token {
-    uint32_t token;
-    float logprob;
-    uint32_t top_count;
-    const lh_token_logprob *top;
-    uint64_t digest;
-    size_t text_offset; /* characters of the choice's text before the token's own */
+    lh_row_answer answer; /* the token, and what was asked for beside it */
+    size_t text_offset;   /* characters of the choice's text before the token's own */
 } lh_generation_token;
 
 /* Some text of one choice, its end, or both. Pointers live until the choice's next piece. */
@@ -33,11 +30,8 @@ typedef struct lh_generation_piece {
     size_t call_count;
     const char *arguments;
     bool has_called; /* in this piece or before it */
-    /* of the prompt: in a choice's first piece, where they were asked for; else NULL */
-    const lh_prompt_scores *scores;
-    /* [pooled_count]: what its prompt's hidden states add up to, at its end; NULL: not asked for */
-    const int64_t *pooled;
-    uint32_t pooled_count;
+    /* in a choice's first piece, where something was asked of its prompt; else NULL */
+    const lh_prompt_answer *prompt;
     /* whose text begins in this piece; only where logprobs, digests or ids were asked for */
     const lh_generation_token *tokens;
     size_t token_count;
@@ -51,8 +45,8 @@ typedef struct lh_generation_piece {
 
 /* A token whose text has not left yet, and where in the text it begins. */
 typedef struct lh_choice_token {
-    lh_generation_token token;
-    size_t first_top, decoded_before;
+    size_t answer; /* in the store */
+    size_t text_offset, decoded_before;
 } lh_choice_token;
 
 typedef struct lh_choice {
@@ -62,9 +56,7 @@ typedef struct lh_choice {
     uint32_t index, min_tokens; /* stop strings count only from so many tokens on */
     bool keeps_tokens;
     bool shows_special;             /* control tokens are in the text by their names */
-    const lh_prompt_scores *scores; /* NULL: none were asked for, or they have been shown */
-    int64_t *pooled;                /* [pooled_count]; NULL: it has not come */
-    uint32_t pooled_count;
+    const lh_prompt_answer *prompt; /* NULL: nothing was asked of it, or it has been shown */
     lh_thinking_splitter splitter;
     lh_tool_call_parser tool_calls;
 
@@ -83,8 +75,7 @@ typedef struct lh_choice {
     size_t decoded_bytes, decoded_characters, emitted_bytes;
     lh_choice_token *pending; /* [pending_count]; the first `shown` are in the last piece */
     size_t pending_count, pending_capacity, shown;
-    lh_token_logprob *tops;
-    size_t top_count, top_capacity;
+    lh_answer_store answers; /* of the pending tokens */
     lh_generation_token *shown_tokens;
     size_t shown_capacity;
 } lh_choice;
@@ -94,8 +85,6 @@ void lh_choice_reset(lh_choice *choice);
 /* Takes a token; the choice has finished when it completes a stop string. LH_ERR_INTERNAL: it is
  * none of the vocabulary; LH_ERR_NO_MEMORY. */
 lh_status lh_choice_take_token(lh_choice *choice, const lh_sequence_event *event, lh_error *error);
-/* Keeps the sums of its prompt. LH_ERR_NO_MEMORY. */
-lh_status lh_choice_take_pooled(lh_choice *choice, const lh_sequence_event *event, lh_error *error);
 /* The last token has come: what was held back comes out. LH_ERR_NO_MEMORY. */
 lh_status lh_choice_finish(lh_choice *choice, lh_finish_reason reason, lh_error *error);
 /* Whether there is text, or the end, to show. */

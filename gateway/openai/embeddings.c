@@ -118,8 +118,9 @@ static lh_status put(void *context, const lh_generation_piece *piece, const lh_t
     (void)usage;
     if (!piece->finished)
         return LH_OK;
-    assert(piece->pooled && piece->pooled_count == w->width); /* generation.c, scheduler.c */
-    normalize(piece->pooled, w->width, w->vectors + (size_t)piece->choice * w->width);
+    const lh_prompt_answer *prompt = piece->prompt;
+    assert(prompt && prompt->pooled_count == w->width); /* generation.c, sequence_ask.c */
+    normalize(prompt->pooled, w->width, w->vectors + (size_t)piece->choice * w->width);
     return LH_OK;
 }
 

@@ -5,7 +5,6 @@
 
 #include <assert.h>
 #include <stdlib.h>
-#include <string.h>
 
 void lh_event_queue_init(lh_event_queue *queue) {
     *queue = (lh_event_queue){0};
@@ -14,9 +13,7 @@ void lh_event_queue_init(lh_event_queue *queue) {
 
 static void free_batch(lh_event_batch *batch) {
     free(batch->events);
-    free(batch->tops);
-    free(batch->scores);
-    free(batch->sums);
+    lh_answer_store_reset(&batch->answers);
 }
 
 void lh_event_queue_reset(lh_event_queue *queue) {
@@ -26,32 +23,13 @@ void lh_event_queue_reset(lh_event_queue *queue) {
 }
 
 static bool push(lh_event_batch *batch, uint32_t choice, const lh_sequence_event *event) {
+    size_t answer = 0;
     if (!lh_growing_array_reserve(&batch->events, &batch->capacity, batch->count + 1,
                                   sizeof *batch->events) ||
-        !lh_growing_array_reserve(&batch->tops, &batch->top_capacity,
-                                  batch->top_count + event->top_count, sizeof *batch->tops) ||
-        !lh_growing_array_reserve(&batch->scores, &batch->score_capacity,
-                                  batch->score_count + event->score_count, sizeof *batch->scores) ||
-        !lh_growing_array_reserve(&batch->sums, &batch->sum_capacity,
-                                  batch->sum_count + event->pooled_count, sizeof *batch->sums))
+        (event->answer && !lh_answer_store_push(&batch->answers, event->answer, &answer)))
         return false;
     lh_queued_event *item = &batch->events[batch->count++];
-    *item = (lh_queued_event){.choice = choice,
-                              .event = *event,
-                              .first_top = batch->top_count,
-                              .first_score = batch->score_count,
-                              .first_sum = batch->sum_count};
-    if (event->top_count)
-        memcpy(batch->tops + batch->top_count, event->top, event->top_count * sizeof *event->top);
-    batch->top_count += event->top_count;
-    if (event->score_count)
-        memcpy(batch->scores + batch->score_count, event->scores,
-               event->score_count * sizeof *event->scores);
-    batch->score_count += event->score_count;
-    if (event->pooled_count)
-        memcpy(batch->sums + batch->sum_count, event->pooled,
-               event->pooled_count * sizeof *event->pooled);
-    batch->sum_count += event->pooled_count;
+    *item = (lh_queued_event){.choice = choice, .event = *event, .answer = answer};
     if (event->kind == LH_SEQUENCE_FAILED)
         lh_fail(&item->error, event->status, "%s", event->message ? event->message : "");
     return true;
@@ -68,8 +46,8 @@ lh_status lh_event_queue_next(lh_event_queue *queue, const lh_queued_event **eve
     lh_event_batch *taken = &queue->taken;
     assert(taken->next <= taken->count);
     if (taken->next == taken->count) {
-        taken->next = taken->count = taken->top_count = taken->score_count = 0;
-        taken->sum_count = 0;
+        taken->next = taken->count = 0;
+        lh_answer_store_clear(&taken->answers);
         pthread_mutex_lock(&queue->mutex);
         lh_event_batch swapped = queue->incoming;
         queue->incoming = *taken;
@@ -82,17 +60,16 @@ lh_status lh_event_queue_next(lh_event_queue *queue, const lh_queued_event **eve
     if (taken->next == taken->count)
         return LH_AGAIN;
     lh_queued_event *item = &taken->events[taken->next++];
-    item->event.top = taken->tops ? taken->tops + item->first_top : NULL;
-    item->event.scores = taken->scores ? taken->scores + item->first_score : NULL;
-    item->event.pooled = taken->sums ? taken->sums + item->first_sum : NULL;
+    if (item->event.answer) {
+        queue->answer = lh_answer_store_get(&taken->answers, item->answer);
+        item->event.answer = &queue->answer;
+    }
     *event = item;
     return LH_OK;
 }
 
 static size_t bytes_of(const lh_event_batch *batch) {
-    return batch->capacity * sizeof *batch->events + batch->top_capacity * sizeof *batch->tops +
-           batch->score_capacity * sizeof *batch->scores +
-           batch->sum_capacity * sizeof *batch->sums;
+    return batch->capacity * sizeof *batch->events + batch->answers.capacity;
 }
 
 size_t lh_event_queue_bytes(lh_event_queue *queue) {

@@ -3,30 +3,27 @@
  * taken; a request's token limit bounds it. */
 #pragma once
 
+#include "gateway/schedule/answer_store.h"
 #include "gateway/schedule/sequence_request.h"
 
 #include <pthread.h>
 
 typedef struct lh_queued_event {
     uint32_t choice;
-    lh_sequence_event event; /* its lists: until the next call of _next */
-    size_t first_top, first_score, first_sum;
-    lh_error error; /* FAILED */
+    lh_sequence_event event; /* its answer: until the next call of _next */
+    size_t answer;           /* where that lies in the store, if the event has one */
+    lh_error error;          /* FAILED */
 } lh_queued_event;
 
 typedef struct lh_event_batch {
     lh_queued_event *events;
     size_t count, capacity, next;
-    lh_token_logprob *tops;
-    size_t top_count, top_capacity;
-    lh_token_score *scores;
-    size_t score_count, score_capacity;
-    int64_t *sums;
-    size_t sum_count, sum_capacity;
+    lh_answer_store answers;
 } lh_event_batch;
 
 typedef struct lh_event_queue {
     lh_event_batch taken; /* the owner's */
+    lh_row_answer answer; /* of the event that it was given last */
     pthread_mutex_t mutex;
     lh_event_batch incoming; /* under the mutex */
     bool lost;               /* an event found no memory */

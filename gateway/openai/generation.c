@@ -15,7 +15,7 @@ typedef struct sequence {
     lh_generation *generation;
     uint64_t handle;
     lh_choice choice;
-    lh_prompt_scores scores; /* of its prompt, where they are asked for */
+    lh_prompt_answer prompt; /* what is asked of its prompt */
     uint32_t cached_tokens;
     int64_t last_token_us; /* the engine's thread; 0: none has come */
     uint64_t guide_work;   /* likewise: of its latest event */
@@ -29,8 +29,7 @@ struct lh_generation {
     lh_request_metrics *metrics; /* NULL: none */
     int64_t received_us;
     bool waits_for_ends, has_failed;
-    bool has_scores; /* of the prompts: asked for */
-    bool is_pooled;  /* likewise: their hidden states */
+    bool asks_of_prompts;
     uint32_t choice_count, open_choices;
     uint32_t choices_of_prompt;
     lh_token_usage usage; /* without cached_tokens and thought_tokens */
@@ -102,18 +101,9 @@ static int64_t named_stop(const lh_generation *generation, uint32_t token) {
     return -1;
 }
 
-/* No answer goes out without what was asked for. */
-static lh_status check_prompt(const sequence *from, lh_error *error) {
-    if (from->generation->is_pooled && !from->choice.pooled)
-        return lh_fail(error, LH_ERR_INTERNAL, "no hidden state has come of the prompt");
-    if (!from->generation->has_scores || lh_prompt_scores_are_whole(&from->scores))
-        return LH_OK;
-    return lh_fail(error, LH_ERR_INTERNAL, "the scores of %u of %u tokens of the prompt have come",
-                   from->scores.known, from->scores.count);
-}
-
+/* No answer goes out without what was asked of the prompt. */
 static lh_status take_answer_event(sequence *from, const lh_queued_event *item, lh_error *error) {
-    lh_status status = check_prompt(from, error);
+    lh_status status = lh_prompt_answer_check(&from->prompt, error);
     if (status != LH_OK)
         return status;
     if (item->event.kind == LH_SEQUENCE_TOKEN) {
@@ -131,10 +121,8 @@ static lh_status take_event(sequence *from, const lh_queued_event *item, lh_erro
     case LH_SEQUENCE_TOKEN:
     case LH_SEQUENCE_FINISHED:
         return take_answer_event(from, item, error);
-    case LH_SEQUENCE_SCORES:
-        return lh_prompt_scores_take(&from->scores, &item->event, error);
-    case LH_SEQUENCE_POOLED:
-        return lh_choice_take_pooled(&from->choice, &item->event, error);
+    case LH_SEQUENCE_PROMPT:
+        return lh_prompt_answer_take(&from->prompt, &item->event, error);
     case LH_SEQUENCE_FAILED:
         break;
     }
@@ -206,7 +194,7 @@ static void end_sequence(const lh_generation *generation, const sequence *ended)
 }
 
 static void reset_sequence(sequence *gone) {
-    lh_prompt_scores_reset(&gone->scores);
+    lh_prompt_answer_reset(&gone->prompt);
     lh_choice_reset(&gone->choice);
 }
 
@@ -295,7 +283,7 @@ static void end_at_once(lh_generation *generation) {
 lh_status lh_generation_submit(lh_generation *generation, const lh_generation_options *options,
                                lh_error *error) {
     assert(!generation->submitted);
-    if (options->prompts[0].max_tokens == 0 && !generation->has_scores && !generation->is_pooled) {
+    if (options->prompts[0].max_tokens == 0 && !generation->asks_of_prompts) {
         end_at_once(generation);
         return LH_OK;
     }
@@ -337,12 +325,12 @@ static lh_status init_choices(lh_generation *generation, const lh_generation_opt
         made->generation = generation;
         lh_choice *choice = &made->choice;
         choice->decoded_characters = prompt->echo_characters;
-        choice->scores = generation->has_scores ? &made->scores : NULL;
+        choice->prompt = generation->asks_of_prompts ? &made->prompt : NULL;
         choice->tokenizer = generation->model->tokenizer;
         choice->index = i;
         choice->min_tokens = options->sequence.min_tokens;
-        choice->keeps_tokens = options->keeps_tokens || options->sequence.sampling.want_logprob ||
-                               options->sequence.sampling.want_digest;
+        choice->keeps_tokens =
+            options->keeps_tokens || lh_sampling_wants_report(&options->sequence.sampling);
         choice->shows_special = options->shows_special;
         choice->stop_token = -1;
         lh_text_decoder_init(&choice->decoder);
@@ -353,10 +341,10 @@ static lh_status init_choices(lh_generation *generation, const lh_generation_opt
         choice->tool_calls.must_call = options->must_call;
         lh_status status =
             lh_stop_matcher_create(options->stops, options->stop_count, &choice->matcher, error);
-        if (!status && generation->has_scores)
-            status =
-                lh_prompt_scores_init(&made->scores, prompt->tokens, prompt->token_count, error);
-        made->scores.characters = prompt->echo_characters;
+        if (!status)
+            status = lh_prompt_answer_init(&made->prompt, &options->sequence, prompt->tokens,
+                                           prompt->token_count, error);
+        made->prompt.scores.characters = prompt->echo_characters;
         if (status)
             return status;
     }
@@ -392,8 +380,7 @@ lh_status lh_generation_create(lh_engine *engine, const lh_served_model *model,
     generation->waits_for_ends =
         options->only_whole && options->stop_count == 0; /* else a token may be the end */
     generation->tools = json_incref((json_t *)options->tools);
-    generation->has_scores = options->sequence.scores_prompt;
-    generation->is_pooled = options->sequence.pooling != LH_POOLING_NONE;
+    generation->asks_of_prompts = lh_sequence_request_asks_of_prompt(&options->sequence);
     generation->choices_of_prompt = options->choices;
     generation->choice_count = generation->open_choices = options->prompt_count * options->choices;
     for (uint32_t i = 0; i < options->prompt_count; i++)

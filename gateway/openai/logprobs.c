@@ -41,10 +41,11 @@ static json_t *chat_entry(const lh_tokenizer *tokenizer, uint32_t token, float l
 
 static json_t *chat_token(const lh_tokenizer *tokenizer, const lh_generation_token *token,
                           uint32_t top) {
-    json_t *entry = chat_entry(tokenizer, token->token, token->logprob), *list = json_array();
-    for (uint32_t i = 0; i < token->top_count && i < top; i++)
-        list =
-            lh_json_append(list, chat_entry(tokenizer, token->top[i].token, token->top[i].logprob));
+    json_t *entry = chat_entry(tokenizer, token->answer.token, token->answer.logprob),
+           *list = json_array();
+    for (uint32_t i = 0; i < token->answer.top_count && i < top; i++)
+        list = lh_json_append(
+            list, chat_entry(tokenizer, token->answer.top[i].token, token->answer.top[i].logprob));
     return lh_json_set(entry, "top_logprobs", list);
 }
 
@@ -91,9 +92,9 @@ static bool set_top(json_t *map, const lh_tokenizer *tokenizer, uint32_t token, 
 static json_t *top_map(const lh_tokenizer *tokenizer, const lh_generation_token *token,
                        uint32_t top) {
     json_t *map = json_object();
-    bool whole = map && set_top(map, tokenizer, token->token, token->logprob);
-    for (uint32_t i = 0; whole && i < token->top_count && i < top; i++)
-        whole = set_top(map, tokenizer, token->top[i].token, token->top[i].logprob);
+    bool whole = map && set_top(map, tokenizer, token->answer.token, token->answer.logprob);
+    for (uint32_t i = 0; whole && i < token->answer.top_count && i < top; i++)
+        whole = set_top(map, tokenizer, token->answer.top[i].token, token->answer.top[i].logprob);
     if (whole)
         return map;
     json_decref(map);
@@ -105,8 +106,8 @@ static json_t *completion_logprobs(const lh_tokenizer *tokenizer, const lh_gener
     json_t *names = json_array(), *numbers = json_array(), *tops = json_array(),
            *offsets = json_array();
     for (size_t i = 0; i < count; i++) {
-        names = lh_json_append(names, completion_name(name_of(tokenizer, tokens[i].token)));
-        numbers = lh_json_append(numbers, number(tokens[i].logprob));
+        names = lh_json_append(names, completion_name(name_of(tokenizer, tokens[i].answer.token)));
+        numbers = lh_json_append(numbers, number(tokens[i].answer.logprob));
         tops = lh_json_append(tops, top_map(tokenizer, &tokens[i], top));
         offsets = lh_json_append(offsets, json_integer((json_int_t)tokens[i].text_offset));
     }
@@ -136,7 +137,7 @@ static lh_status find_offsets(const lh_tokenizer *tokenizer, lh_generation_token
         size_t length;
         tokens[i].text_offset = before;
         text.length = 0;
-        status = lh_tokenizer_token_bytes(tokenizer, tokens[i].token, &bytes, &length);
+        status = lh_tokenizer_token_bytes(tokenizer, tokens[i].answer.token, &bytes, &length);
         if (!status)
             status = lh_text_decoder_push(&decoder, bytes, length, &text, NULL);
         before += text.length ? lh_utf8_count(text.bytes, text.length) : 0;
@@ -153,10 +154,11 @@ static lh_status find_offsets(const lh_tokenizer *tokenizer, lh_generation_token
 }
 
 static lh_generation_token scored_token(const lh_prompt_scores *scores, const lh_prompt_score *of) {
-    return (lh_generation_token){.token = of->token,
-                                 .logprob = of->logprob,
-                                 .top_count = of->top_count,
-                                 .top = of->top_count ? scores->tops + of->first_top : NULL};
+    return (lh_generation_token){
+        .answer = {.token = of->token,
+                   .logprob = of->logprob,
+                   .top_count = of->top_count,
+                   .top = of->top_count ? scores->tops + of->first_top : NULL}};
 }
 
 json_t *lh_openai_echo_logprobs(const lh_tokenizer *tokenizer, const lh_prompt_scores *scores,
@@ -227,7 +229,7 @@ json_t *lh_openai_digests(const lh_generation_token *tokens, size_t count) {
     json_t *list = json_array();
     for (size_t i = 0; i < count; i++) {
         char text[17];
-        snprintf(text, sizeof text, "%016" PRIx64, tokens[i].digest);
+        snprintf(text, sizeof text, "%016" PRIx64, tokens[i].answer.digest);
         list = lh_json_append(list, json_string(text));
     }
     return list;

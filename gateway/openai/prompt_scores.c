@@ -44,11 +44,12 @@ static bool take(lh_prompt_scores *scores, const lh_token_score *score) {
 
 lh_status lh_prompt_scores_take(lh_prompt_scores *scores, const lh_sequence_event *event,
                                 lh_error *error) {
-    if (event->position != scores->known || event->score_count > scores->count - scores->known)
+    const lh_row_answer *answer = event->answer;
+    if (event->position != scores->known || answer->score_count > scores->count - scores->known)
         return lh_fail(error, LH_ERR_INTERNAL, "%u scores from token %u on; %u of %u are known",
-                       event->score_count, event->position, scores->known, scores->count);
-    for (uint32_t i = 0; i < event->score_count; i++)
-        if (!take(scores, &event->scores[i]))
+                       answer->score_count, event->position, scores->known, scores->count);
+    for (uint32_t i = 0; i < answer->score_count; i++)
+        if (!take(scores, &answer->scores[i]))
             return no_memory(error);
     return LH_OK;
 }

@@ -30,7 +30,7 @@ lh_status lh_prompt_scores_init(lh_prompt_scores *scores, const uint32_t *tokens
                                 lh_error *error);
 /* A zeroed one is allowed. */
 void lh_prompt_scores_reset(lh_prompt_scores *scores);
-/* Takes an event of kind LH_SEQUENCE_SCORES. LH_ERR_INTERNAL: they are not the next ones;
+/* Takes an event of kind LH_SEQUENCE_PROMPT. LH_ERR_INTERNAL: its scores are not the next ones;
  * LH_ERR_NO_MEMORY. */
 lh_status lh_prompt_scores_take(lh_prompt_scores *scores, const lh_sequence_event *event,
                                 lh_error *error);

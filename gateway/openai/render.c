@@ -56,7 +56,8 @@ static json_t *render_logprobs(const lh_openai_frame *frame, const lh_generation
 }
 
 static json_t *render_echo(const lh_openai_frame *frame, const lh_generation_piece *piece) {
-    return lh_openai_echo_logprobs(frame->model->tokenizer, piece->scores, frame->top_logprobs);
+    return lh_openai_echo_logprobs(frame->model->tokenizer, &piece->prompt->scores,
+                                   frame->top_logprobs);
 }
 
 /* What ended it of what the request named, as vLLM tells it: the string, or the token's id. */
@@ -69,7 +70,7 @@ static json_t *render_stop(const lh_generation_piece *piece) {
 static json_t *render_ids(const lh_generation_piece *piece) {
     json_t *ids = json_array();
     for (size_t i = 0; i < piece->token_count; i++)
-        ids = lh_json_append(ids, json_integer((json_int_t)piece->tokens[i].token));
+        ids = lh_json_append(ids, json_integer((json_int_t)piece->tokens[i].answer.token));
     return ids;
 }
 
@@ -252,15 +253,15 @@ static bool gather_calls(const lh_generation_piece *piece, lh_openai_gathered *g
 /* A choice's first piece. False: no memory. */
 static bool gather_scores(const lh_openai_frame *frame, const lh_generation_piece *piece,
                           lh_openai_gathered *gathered) {
-    if (!piece->scores)
+    if (!piece->prompt)
         return true;
     if (frame->echoes_logprobs &&
         !lh_openai_logprobs_extend(&gathered->logprobs, render_echo(frame, piece)))
         return false;
     if (!frame->prompt_logprobs)
         return true;
-    gathered->prompt_logprobs =
-        lh_openai_prompt_logprobs(frame->model->tokenizer, piece->scores, frame->prompt_tops);
+    gathered->prompt_logprobs = lh_openai_prompt_logprobs(
+        frame->model->tokenizer, &piece->prompt->scores, frame->prompt_tops);
     return gathered->prompt_logprobs;
 }
 

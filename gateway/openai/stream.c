@@ -93,7 +93,7 @@ lh_status lh_openai_stream_put(lh_openai_stream *stream, const lh_generation_pie
                                const lh_token_usage *usage) {
     const lh_token_usage *told = stream->continuous_usage ? usage : NULL;
     lh_status status = stream->opened ? LH_OK : open_choices(stream, told);
-    if (!status && piece->scores && stream->frame->echoes_logprobs)
+    if (!status && piece->prompt && stream->frame->echoes_logprobs)
         status = put_echo(stream, piece, told);
     if (!status && (piece->length || piece->thought_length || piece->token_count))
         status = put_event(stream, lh_openai_chunk_json(stream->frame, piece, told));

@@ -28,6 +28,10 @@
  * done: it leaves room for as long as others are about (fair_share.h). */
 #include "gateway/schedule/admission.h"
 
+#include "gateway/schedule/sequence_ask.h"
+
+#include "gateway/schedule/sequence_ask.h"
+
 /* Every eighth page is kept free of cached prefixes. */
 #define FREE_SHARE 8u
 

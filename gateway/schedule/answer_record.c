@@ -33,10 +33,10 @@ void lh_answer_record_note_sent(lh_answer_record *record, const char *chain, uin
 }
 
 void lh_answer_record_note_draw(lh_answer_record *record, const char *chain,
-                                const lh_sample_result *sample) {
+                                const lh_row_answer *answer) {
     record->is_of_several |= chain != record->chain;
     if (record->draw_count < record->draw_max)
-        record->draws[record->draw_count++] = lh_answer_draw_digest(sample);
+        record->draws[record->draw_count++] = lh_answer_draw_digest(answer);
 }
 
 size_t lh_answer_record_bytes(const lh_answer_record *record) {
@@ -46,17 +46,17 @@ size_t lh_answer_record_bytes(const lh_answer_record *record) {
 }
 
 /* Field by field, since a struct may have bytes that nobody sets. */
-uint64_t lh_answer_draw_digest(const lh_sample_result *sample) {
+uint64_t lh_answer_draw_digest(const lh_row_answer *answer) {
     uint32_t words[5 + 2 * LH_TOP_LOGPROBS_MAX], count = 0;
-    assert(sample->top_count <= LH_TOP_LOGPROBS_MAX);
-    words[count++] = sample->token;
-    memcpy(&words[count++], &sample->logprob, sizeof words[0]);
-    words[count++] = (uint32_t)sample->digest;
-    words[count++] = (uint32_t)(sample->digest >> 32);
-    words[count++] = sample->top_count;
-    for (uint32_t i = 0; i < sample->top_count; i++) {
-        words[count++] = sample->top[i].token;
-        memcpy(&words[count++], &sample->top[i].logprob, sizeof words[0]);
+    assert(answer->top_count <= LH_TOP_LOGPROBS_MAX);
+    words[count++] = answer->token;
+    memcpy(&words[count++], &answer->logprob, sizeof words[0]);
+    words[count++] = (uint32_t)answer->digest;
+    words[count++] = (uint32_t)(answer->digest >> 32);
+    words[count++] = answer->top_count;
+    for (uint32_t i = 0; i < answer->top_count; i++) {
+        words[count++] = answer->top[i].token;
+        memcpy(&words[count++], &answer->top[i].logprob, sizeof words[0]);
     }
     return XXH3_64bits(words, count * sizeof words[0]);
 }

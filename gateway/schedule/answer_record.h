@@ -36,8 +36,8 @@ void lh_answer_record_destroy(lh_answer_record *record);
 void lh_answer_record_note_sent(lh_answer_record *record, const char *chain, uint32_t epoch);
 /* A token of it was drawn on this chain. What is beyond LH_ANSWER_DRAWS_MAX is not kept. */
 void lh_answer_record_note_draw(lh_answer_record *record, const char *chain,
-                                const lh_sample_result *sample);
+                                const lh_row_answer *answer);
 /* Bytes that it takes. */
 size_t lh_answer_record_bytes(const lh_answer_record *record);
 /* Of the token, and of log probabilities and the logits' digest as far as they were asked for. */
-uint64_t lh_answer_draw_digest(const lh_sample_result *sample);
+uint64_t lh_answer_draw_digest(const lh_row_answer *answer);

@@ -24,6 +24,7 @@
 #include "gateway/cost/pipeline_depth.h"
 #include "gateway/cost/step_budget.h"
 #include "gateway/schedule/fair_share.h"
+#include "gateway/schedule/sequence_ask.h"
 #include "gateway/schedule/step_builder.h"
 
 #include <assert.h>
@@ -422,7 +423,7 @@ static void watch_prompt(lh_batcher *batcher, const lh_inflight_step *step, int6
     uint64_t number = lh_block_table_number(step->segments[0].block_table);
     /* What scores cost beside is not the plan's. */
     if (step->segment_count != 1 || step->step_class != LH_STEP_PREFILL || batcher->hop_limit > 0 ||
-        step->segments[0].scoring.rows > 0 || step->segments[0].pooling.rows > 0) {
+        lh_row_due_is_of_prompt(&step->segments[0].due)) {
         batcher->alone_sequence = 0;
     } else if (step->segments[0].is_first) {
         batcher->alone_sequence = is_idle ? number : 0;

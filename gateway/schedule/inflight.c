@@ -191,13 +191,13 @@ lh_inflight_segment *lh_inflight_step_awaits(lh_inflight_step *step, const lh_st
         lh_inflight_segment *segment = &step->segments[i];
         if (lh_block_table_number(segment->block_table) == result->sequence &&
             segment->first_position + segment->rows == result->position)
-            return segment->has_result && !segment->has_come ? segment : NULL;
+            return lh_row_due_is_any(&segment->due) && !segment->has_come ? segment : NULL;
     }
     return NULL;
 }
 
 void lh_inflight_step_note_result(lh_inflight_step *step, lh_inflight_segment *segment) {
-    assert(segment->has_result && !segment->has_come && step->results_due > 0);
+    assert(lh_row_due_is_any(&segment->due) && !segment->has_come && step->results_due > 0);
     segment->has_come = true;
     step->results_due--;
     lh_block_table_note_written(segment->block_table, segment->first_position + segment->rows);
@@ -405,7 +405,7 @@ uint32_t lh_inflight_step_traced_parts(const lh_inflight_step *step, lh_trace_pa
         if (at == count)
             begin_part(&parts[count++], segment);
         parts[at].rows += segment->rows;
-        parts[at].draws += segment->sample;
+        parts[at].draws += segment->due.draws;
         parts[at].shared += segment->is_first ? segment->first_position : 0;
     }
     return count;
@@ -419,7 +419,8 @@ uint32_t lh_inflight_step_believed_us(const lh_inflight *inflight, const lh_infl
     const lh_inflight_segment *rows = &step->segments[0];
     for (uint32_t s = 0; s < costs->stage_count; s++)
         us[s] = lh_cost_stage_us(&costs->stages[s], rows->first_position, rows->rows);
-    us[costs->stage_count - 1] += rows->sample ? costs->stages[costs->stage_count - 1].draw_us : 0;
+    us[costs->stage_count - 1] +=
+        rows->due.draws ? costs->stages[costs->stage_count - 1].draw_us : 0;
     return costs->stage_count;
 }
 

@@ -24,11 +24,9 @@ typedef struct lh_inflight_segment {
     lh_block_table *block_table;
     lh_block_table *source; /* where the rows fork from; NULL: nowhere */
     uint32_t first_position, rows;
-    bool sample;
-    lh_step_scoring scoring;
-    lh_step_pooling pooling;
-    bool has_result, has_come; /* it draws, is scored or pooled; that is here */
-    lh_kept_mask *mask;        /* of the draw; NULL: none */
+    lh_row_due due;     /* what its answer consists of */
+    lh_kept_mask *mask; /* of the draw; NULL: none */
+    bool has_come;      /* its answer */
     bool brings_mask;
     bool is_first; /* rows of its sequence since that got its pages */
 } lh_inflight_segment;

@@ -80,7 +80,7 @@ bool lh_recomputation_take(lh_recomputation *again, const lh_step_result *result
     uint32_t first = again->record->request.prompt_tokens;
     assert(again->sequence && result->position >= first &&
            result->position - first < again->record->draw_count);
-    again->draws[result->position - first] = lh_answer_draw_digest(&result->sample);
+    again->draws[result->position - first] = lh_answer_draw_digest(&result->answer);
     return ++again->come == again->record->draw_count;
 }
 

@@ -43,8 +43,8 @@
 #include "gateway/schedule/finish_estimate.h"
 #include "gateway/schedule/inflight.h"
 #include "gateway/schedule/recovery.h"
-#include "gateway/schedule/result_check.h"
 #include "gateway/schedule/running_set.h"
+#include "gateway/schedule/sequence_ask.h"
 #include "gateway/schedule/sequence_index.h"
 #include "gateway/schedule/wait_queue.h"
 
@@ -298,18 +298,16 @@ static void finish(lh_scheduler *s, lh_sequence *sequence, lh_finish_reason reas
     forget(s, sequence);
 }
 
-static void emit_token(lh_scheduler *s, lh_sequence *sequence, const lh_step_result *result) {
+static void emit_token(lh_scheduler *s, lh_sequence *sequence, uint32_t position,
+                       const lh_row_answer *answer) {
     s->figures.tokens++;
     lh_share_charge(sequence->schedule.share, 1);
     sequence->told++;
     emit(s, sequence,
          &(lh_sequence_event){.kind = LH_SEQUENCE_TOKEN,
-                              .token = result->sample.token,
-                              .position = result->position,
-                              .logprob = result->sample.logprob,
-                              .top_count = result->sample.top_count,
-                              .top = result->sample.top,
-                              .digest = result->sample.digest,
+                              .token = answer->token,
+                              .position = position,
+                              .answer = answer,
                               .cached_tokens = sequence->kv.cached_tokens});
 }
 
@@ -327,12 +325,11 @@ static void emit_token(lh_scheduler *s, lh_sequence *sequence, const lh_step_res
  * of its probability. */
 static void emit_forced(lh_scheduler *s, lh_sequence *sequence) {
     while (sequence->told < sequence->length) {
-        lh_step_result forced = {.position = sequence->told,
-                                 .sample.token = sequence->history[sequence->told]};
-        forced.sample.top_count = sequence->request.sampling.top_logprobs > 0;
-        forced.sample.top[0].token = forced.sample.token;
+        lh_token_logprob top;
+        const lh_row_answer forced =
+            lh_sequence_forced_answer(sequence, sequence->history[sequence->told], &top);
         s->figures.forced_tokens++;
-        emit_token(s, sequence, &forced);
+        emit_token(s, sequence, sequence->told, &forced);
     }
 }
 
@@ -650,16 +647,6 @@ uint32_t lh_scheduler_believed_us(const lh_scheduler *s, uint64_t step, double *
 
 /* ---- What comes back: tokens around the ring, and answers from the first hop ---- */
 
-static void emit_scores(lh_scheduler *s, lh_sequence *sequence, const lh_step_result *result) {
-    sequence->scored += result->score_count;
-    emit(s, sequence,
-         &(lh_sequence_event){.kind = LH_SEQUENCE_SCORES,
-                              .position = sequence->scored - result->score_count + 1,
-                              .score_count = result->score_count,
-                              .scores = result->scores,
-                              .cached_tokens = sequence->kv.cached_tokens});
-}
-
 /* The last worker lost the mask: it gets it again with the replay. One that has lost it once more
  * at the same token is at fault. */
 static void draw_again(lh_scheduler *s, lh_inflight_segment *segment) {
@@ -681,7 +668,7 @@ static void take_token(lh_scheduler *s, lh_sequence *sequence, const lh_step_res
     assert(sequence->schedule.state == LH_SEQUENCE_SAMPLING &&
            result->position == sequence->length);
     if (sequence->record)
-        lh_answer_record_note_draw(sequence->record, s->options.chain_name, &result->sample);
+        lh_answer_record_note_draw(sequence->record, s->options.chain_name, &result->answer);
     if (sequence->schedule.sampling_class == LH_STEP_PREFILL)
         lh_batcher_note_first_token(s->batcher, sequence, now_us);
     if (sequence->request.max_tokens == 0) { /* all that was wanted is told */
@@ -689,41 +676,43 @@ static void take_token(lh_scheduler *s, lh_sequence *sequence, const lh_step_res
         return;
     }
     emit_forced(s, sequence);
-    if (lh_sequence_stops_at(sequence, result->sample.token)) {
+    if (lh_sequence_stops_at(sequence, result->answer.token)) {
         s->figures.tokens++;
         lh_share_charge(sequence->schedule.share, 1);
-        finish(s, sequence, LH_FINISH_STOP, result->sample.token);
+        finish(s, sequence, LH_FINISH_STOP, result->answer.token);
         return;
     }
     sequence->schedule.sampling_class = LH_STEP_DECODE; /* all its prefill is done */
-    lh_sequence_append(sequence, result->sample.token);
-    emit_token(s, sequence, result);
+    lh_sequence_append(sequence, result->answer.token);
+    emit_token(s, sequence, result->position, &result->answer);
     if (sequence->guide.state)
         lh_running_set_move(&s->running, sequence, LH_SEQUENCE_GUIDED);
     else
         go_on(s, sequence);
 }
 
-/* Some rows of what is pooled; its last one is the end. */
-static void take_pooled(lh_scheduler *s, const lh_inflight_segment *segment,
-                        const lh_step_result *result, int64_t now_us) {
+/* Rows of a prompt of which something was asked. */
+static void take_prompt_answer(lh_scheduler *s, const lh_inflight_segment *segment,
+                               const lh_row_answer *answer, int64_t now_us) {
     lh_sequence *sequence = segment->sequence;
+    lh_prompt_part part;
     lh_error error;
-    if (lh_sequence_add_pooled(sequence, segment->pooling.rows, result->pooled,
-                               result->pooled_count, &error) != LH_OK) {
+    if (lh_sequence_take_prompt_answer(sequence, segment, answer, &part, &error) != LH_OK) {
         fail(s, sequence, error.status, error.message);
         return;
     }
-    if (result->position < sequence->request.prompt_tokens)
+    if (!part.is_due)
         return;
-    assert(sequence->schedule.state == LH_SEQUENCE_SAMPLING);
-    lh_batcher_note_first_token(s->batcher, sequence, now_us);
+    assert(!part.is_end || sequence->schedule.state == LH_SEQUENCE_SAMPLING);
+    if (part.is_end)
+        lh_batcher_note_first_token(s->batcher, sequence, now_us);
     emit(s, sequence,
-         &(lh_sequence_event){.kind = LH_SEQUENCE_POOLED,
-                              .pooled_count = sequence->pooled_count,
-                              .pooled = sequence->pooled,
+         &(lh_sequence_event){.kind = LH_SEQUENCE_PROMPT,
+                              .position = part.position,
+                              .answer = &part.answer,
                               .cached_tokens = sequence->kv.cached_tokens});
-    finish(s, sequence, LH_FINISH_LENGTH, 0);
+    if (part.is_end)
+        finish(s, sequence, LH_FINISH_LENGTH, 0);
 }
 
 static lh_status take_result(lh_scheduler *s, lh_inflight_step *step, const lh_step_result *result,
@@ -733,7 +722,8 @@ static lh_status take_result(lh_scheduler *s, lh_inflight_step *step, const lh_s
         s->figures.results_ignored++;
         return LH_OK;
     }
-    if (!lh_result_is_plausible(segment, result, s->options.vocabulary, s->options.width)) {
+    if (!lh_answer_is_plausible(segment, &result->answer, s->options.vocabulary,
+                                s->options.width)) {
         lh_recovery_report_results(&s->recovery, LH_RESULTS_BAD,
                                    "the last worker sent an impossible token for step %llu",
                                    (unsigned long long)step->step);
@@ -745,13 +735,11 @@ static lh_status take_result(lh_scheduler *s, lh_inflight_step *step, const lh_s
             end_again(s, LH_RECOMPUTATION_DONE);
         return LH_OK;
     }
-    if (segment->sequence && segment->scoring.rows > 0)
-        emit_scores(s, segment->sequence, result);
-    if (segment->sequence && segment->pooling.rows > 0)
-        take_pooled(s, segment, result, now_us);
-    else if (lh_result_lacks_mask(segment, result))
+    if (segment->sequence && lh_row_due_is_of_prompt(&segment->due))
+        take_prompt_answer(s, segment, &result->answer, now_us);
+    if (lh_answer_lacks_mask(segment, &result->answer))
         draw_again(s, segment);
-    else if (segment->sequence && segment->sample)
+    else if (segment->sequence && segment->due.draws)
         take_token(s, segment->sequence, result, now_us);
     return LH_OK;
 }

@@ -1,9 +1,6 @@
 /* A generation's history, and lists of sequences. */
 #include "gateway/schedule/sequence.h"
 
-#include "common/base/arithmetic.h"
-#include "common/protocol/step_parts.h"
-
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -197,65 +194,6 @@ uint32_t lh_sequence_pending(const lh_sequence *sequence) {
 uint32_t lh_sequence_generated(const lh_sequence *sequence) {
     assert(sequence->length >= sequence->request.prompt_tokens);
     return sequence->length - sequence->request.prompt_tokens;
-}
-
-lh_sampling lh_sequence_sampling(const lh_sequence *sequence) {
-    lh_sampling sampling = sequence->request.sampling;
-    sampling.biases = sequence->biases;
-    if (lh_sequence_generated(sequence) < sequence->request.min_tokens) {
-        sampling.biases += sampling.bias_count;
-        sampling.bias_count = sequence->early_bias_count;
-    }
-    sampling.counter = sequence->length;
-    if (sequence->token_counts)
-        sampling.counts = lh_token_counts_entries(sequence->token_counts, &sampling.count_count);
-    return sampling;
-}
-
-/* The rows before the prompt's last one have a token of the prompt after them. */
-lh_step_scoring lh_sequence_scoring(const lh_sequence *sequence, uint32_t rows) {
-    uint32_t first = sequence->kv.computed, end = first + rows;
-    uint32_t from = lh_max_u32(first, sequence->scored),
-             to = lh_min_u32(end, sequence->request.prompt_tokens - 1);
-    assert(end <= sequence->length);
-    if (!sequence->request.scores_prompt || from >= to)
-        return (lh_step_scoring){.next_token = LH_STEP_NO_TOKEN};
-    return (lh_step_scoring){.first_row = from - first,
-                             .rows = to - from,
-                             .top = sequence->request.prompt_tops,
-                             .next_token = to == end ? sequence->history[end] : LH_STEP_NO_TOKEN};
-}
-
-lh_step_pooling lh_sequence_pooling(const lh_sequence *sequence, uint32_t rows) {
-    const lh_sequence_request *request = &sequence->request;
-    uint32_t first = sequence->kv.computed;
-    uint32_t begin =
-        request->pooling == LH_POOLING_LAST ? request->prompt_tokens - 1 : sequence->scored;
-    uint32_t from = lh_max_u32(first, begin), to = lh_min_u32(first + rows, request->prompt_tokens);
-    if (request->pooling == LH_POOLING_NONE || from >= to)
-        return (lh_step_pooling){0};
-    return (lh_step_pooling){.first_row = from - first, .rows = to - from};
-}
-
-lh_status lh_sequence_add_pooled(lh_sequence *sequence, uint32_t rows, const int64_t *sums,
-                                 uint32_t count, lh_error *error) {
-    if (!sequence->pooled)
-        sequence->pooled = calloc(count, sizeof *sequence->pooled);
-    if (!sequence->pooled)
-        return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for %u columns", count);
-    assert(sequence->pooled_count == 0 || sequence->pooled_count == count);
-    sequence->pooled_count = count;
-    for (uint32_t i = 0; i < count; i++)
-        sequence->pooled[i] += sums[i];
-    sequence->scored += rows;
-    return LH_OK;
-}
-
-bool lh_sequence_is_scored(const lh_sequence *sequence) {
-    const lh_sequence_request *request = &sequence->request;
-    bool is_scored = !request->scores_prompt || sequence->scored + 1 >= request->prompt_tokens;
-    return is_scored &&
-           (request->pooling != LH_POOLING_MEAN || sequence->scored >= request->prompt_tokens);
 }
 
 void lh_sequence_append(lh_sequence *sequence, uint32_t token) {

@@ -68,8 +68,7 @@ struct lh_sequence {
     uint32_t length;
     lh_token_counts *token_counts; /* NULL: no penalty is on */
     lh_guide guide;
-    /* rows of the prompt whose scores its owner has been told, where it wants them; or that have
-     * been added up */
+    /* sequence_ask.c: rows of the prompt that have been answered, of those that were asked for */
     uint32_t scored;
     int64_t *pooled; /* [pooled_count]: the sum so far; NULL: none */
     uint32_t pooled_count;
@@ -105,17 +104,6 @@ lh_answer_record *lh_sequence_take_record(lh_sequence *sequence);
 uint32_t lh_sequence_positions(const lh_sequence *sequence);
 /* Tokens of the history that the chain has not been sent. */
 uint32_t lh_sequence_pending(const lh_sequence *sequence);
-/* The sampler's parameters for the token at position `length`: pointers into the sequence. */
-lh_sampling lh_sequence_sampling(const lh_sequence *sequence);
-/* Of its next `rows`, those that are to be scored. */
-lh_step_scoring lh_sequence_scoring(const lh_sequence *sequence, uint32_t rows);
-/* The same that are to be pooled. */
-lh_step_pooling lh_sequence_pooling(const lh_sequence *sequence, uint32_t rows);
-/* Adds what these rows of it have come to. LH_ERR_NO_MEMORY. */
-lh_status lh_sequence_add_pooled(lh_sequence *sequence, uint32_t rows, const int64_t *sums,
-                                 uint32_t count, lh_error *error);
-/* Whether its owner lacks nothing of each row of the prompt: till then all have to be computed. */
-bool lh_sequence_is_scored(const lh_sequence *sequence);
 /* Appends a sampled token; fewer than max_tokens have been. The grammar allows it. */
 void lh_sequence_append(lh_sequence *sequence, uint32_t token);
 /* The grammar takes the token that was appended last, and what must come after it is appended, as

@@ -19,7 +19,7 @@ lh_status lh_sequence_request_check(const lh_sequence_request *request, uint32_t
     if (is_pooled && request->prompt_tokens > LH_POOLED_ROWS_MAX)
         return lh_fail(error, LH_ERR_LIMIT, "pooling is possible up to %u tokens",
                        LH_POOLED_ROWS_MAX);
-    if (request->max_tokens == 0 && !request->scores_prompt && !is_pooled)
+    if (request->max_tokens == 0 && !lh_sequence_request_asks_of_prompt(request))
         return lh_fail(error, LH_ERR_INVALID, "max_tokens must be at least 1");
     if ((uint64_t)request->prompt_tokens + request->max_tokens > context)
         return lh_fail(error, LH_ERR_LIMIT,

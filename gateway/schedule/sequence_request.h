@@ -4,7 +4,7 @@
 #pragma once
 
 #include "common/base/status.h"
-#include "common/protocol/sampling.h"
+#include "common/protocol/row_answer.h"
 #include "gateway/constrain/constraint.h"
 #include "gateway/cost/overlap_spec.h"
 
@@ -19,11 +19,10 @@ typedef enum lh_sequence_event_kind {
     /* one generated token, drawn or forced by the grammar (then its logprob is 0: nothing else
      * could come); a stop token is not reported, only the finish */
     LH_SEQUENCE_TOKEN,
-    /* what some of the prompt's tokens were worth; all of them come, in order and each once, before
-     * the first LH_SEQUENCE_TOKEN, or the end */
-    LH_SEQUENCE_SCORES,
-    /* what the prompt's hidden states add up to; comes before the end */
-    LH_SEQUENCE_POOLED,
+    /* what was asked of the prompt's rows, or a part of it: scores in the order of the tokens, each
+     * once, or the whole sum of hidden states. All of it comes before the first LH_SEQUENCE_TOKEN,
+     * or the end */
+    LH_SEQUENCE_PROMPT,
     LH_SEQUENCE_FINISHED, /* the last event of the sequence */
     LH_SEQUENCE_FAILED    /* the last event of the sequence: status and message */
 } lh_sequence_event_kind;
@@ -35,17 +34,10 @@ typedef struct lh_sequence_event {
     const char *chain;
     uint32_t epoch;
     uint32_t token; /* TOKEN; FINISHED by a stop token: that */
-    /* of the token in the sequence, the prompt included; SCORES: of the first one */
+    /* of the token in the sequence, the prompt included; PROMPT: of the first one that is scored */
     uint32_t position;
-    float logprob;
-    uint32_t top_count;
-    const lh_token_logprob *top; /* valid during the call */
-    uint64_t digest;
-    uint32_t score_count;         /* SCORES */
-    const lh_token_score *scores; /* valid during the call */
-    uint32_t pooled_count;        /* POOLED: the model's width */
-    /* [pooled_count], in units of 2^-LH_POOLED_UNIT_BITS; valid during the call */
-    const int64_t *pooled;
+    /* TOKEN, PROMPT: the answer of the last worker; valid during the call. Else NULL */
+    const lh_row_answer *answer;
     lh_finish_reason reason;
     /* so far, for following the form of its answer (lh_constraint_state_work) */
     uint64_t guide_work;
@@ -102,6 +94,11 @@ typedef struct lh_sequence_request {
     lh_sequence_on_event *on_event;
     void *context;
 } lh_sequence_request;
+
+/* Whether something is asked of the prompt's rows, beside what comes after them. */
+static inline bool lh_sequence_request_asks_of_prompt(const lh_sequence_request *request) {
+    return request->scores_prompt || request->pooling != LH_POOLING_NONE;
+}
 
 /* LH_ERR_INVALID: empty prompt, max_tokens 0 where nothing is told of the prompt, or not 0 where it
  * is pooled. LH_ERR_LIMIT: too many stop tokens, biases or candidates, or more tokens than

@@ -1,16 +1,18 @@
 /* A step's record and manifest. */
 #include "gateway/schedule/step_builder.h"
 
+#include "common/base/arithmetic.h"
 #include "common/protocol/mask_code.h"
+#include "gateway/schedule/sequence_ask.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* What penalties need can be long: the token counts and biases of a step stay within half of what a
+/* What penalties need can be long: the lists of what is asked in a step stay within half of what a
  * manifest may be, its new masks within a quarter. */
-#define SAMPLING_ENTRIES_MAX (LH_STEP_MANIFEST_BYTES_MAX / 2 / sizeof(lh_token_count))
-_Static_assert(LH_TOKEN_COUNTS_MAX + LH_TOKEN_BIASES_MAX <= SAMPLING_ENTRIES_MAX,
+#define ASK_ENTRIES_MAX (LH_STEP_MANIFEST_BYTES_MAX / 2 / sizeof(lh_token_count))
+_Static_assert(LH_TOKEN_COUNTS_MAX + LH_TOKEN_BIASES_MAX <= ASK_ENTRIES_MAX,
                "one sequence always fits");
 
 bool lh_step_builder_init(lh_step_builder *builder, lh_kv_store *store, lh_mask_ledger *masks,
@@ -37,13 +39,9 @@ void lh_step_builder_begin(lh_step_builder *builder, lh_inflight_step *step,
     assert(row_limit <= builder->rows_max && step->step == 0);
     builder->step = step;
     builder->row_limit = row_limit;
-    builder->sampling_entries = builder->new_mask_count = builder->pooled = 0;
+    builder->ask_entries = builder->new_mask_count = builder->wide_asks = 0;
     builder->is_traced = false;
     step->step_class = step_class;
-}
-
-static size_t sampling_entries(const lh_sampling *sampling) {
-    return (size_t)sampling->bias_count + sampling->count_count;
 }
 
 bool lh_step_builder_may_join(const lh_step_builder *builder, const lh_sequence *sequence) {
@@ -109,17 +107,17 @@ void lh_step_builder_add_mask_drops(lh_step_builder *builder) {
 
 uint32_t lh_step_builder_room(const lh_step_builder *builder, const lh_sequence *sequence) {
     const lh_inflight_step *step = builder->step;
-    uint32_t rows = builder->row_limit - step->rows, pending = lh_sequence_pending(sequence);
-    bool has_sums =
-        sequence->request.pooling == LH_POOLING_NONE || builder->pooled < LH_STEP_POOLED_MAX;
-    if (step->segment_count == builder->segments_max || !has_sums)
+    uint32_t pending = lh_sequence_pending(sequence),
+             rows = lh_min_u32(builder->row_limit - step->rows, pending);
+    if (step->segment_count == builder->segments_max || rows == 0)
         return 0;
-    if (rows < pending)
-        return rows;
-    lh_sampling sampling = lh_sequence_sampling(sequence);
-    bool fits = builder->sampling_entries + sampling_entries(&sampling) <= SAMPLING_ENTRIES_MAX &&
-                has_room_for_mask(builder, sequence->guide.mask);
-    return fits ? pending : 0;
+    const lh_row_ask ask = lh_sequence_ask(sequence, rows);
+    if (lh_row_ask_is_wide(&ask) && builder->wide_asks == LH_STEP_POOLED_MAX)
+        return 0;
+    bool fits =
+        rows < pending || (builder->ask_entries + lh_row_ask_entries(&ask) <= ASK_ENTRIES_MAX &&
+                           has_room_for_mask(builder, sequence->guide.mask));
+    return fits ? rows : 0;
 }
 
 void lh_step_builder_add(lh_step_builder *builder, lh_sequence *sequence, uint32_t rows) {
@@ -127,43 +125,29 @@ void lh_step_builder_add(lh_step_builder *builder, lh_sequence *sequence, uint32
     assert(rows > 0 && rows <= lh_sequence_pending(sequence));
     assert(rows <= builder->row_limit - step->rows && lh_step_builder_may_join(builder, sequence));
     assert(step->segment_count < builder->segments_max);
-    bool sample =
-        sequence->request.pooling == LH_POOLING_NONE && rows == lh_sequence_pending(sequence);
-    uint32_t first_position = sequence->kv.computed;
-    const lh_step_scoring scoring = lh_sequence_scoring(sequence, rows);
-    const lh_step_pooling pooling = lh_sequence_pooling(sequence, rows);
-    step->segments[step->segment_count] = (lh_inflight_segment){.sequence = sequence,
-                                                                .block_table = sequence->kv.table,
-                                                                .first_position = first_position,
-                                                                .rows = rows,
-                                                                .sample = sample,
-                                                                .scoring = scoring,
-                                                                .pooling = pooling,
-                                                                .is_first = !sequence->kv.is_begun};
-    lh_block_table *source = lh_sequence_kv_send(&sequence->kv, builder->store, sequence->history,
-                                                 rows, step->step_class);
-    step->segments[step->segment_count].source = source;
+    lh_inflight_segment *record = &step->segments[step->segment_count];
     lh_step_segment *segment = &builder->segments[step->segment_count++];
     *segment = (lh_step_segment){.sequence = lh_block_table_number(sequence->kv.table),
-                                 .first_position = first_position,
+                                 .first_position = sequence->kv.computed,
                                  .rows = rows,
-                                 .sample = sample,
-                                 .scoring = scoring,
-                                 .pooling = pooling,
-                                 .forks = source,
-                                 .source = source ? lh_block_table_number(source) : 0};
-    step->segments[step->segment_count - 1].has_result = lh_step_segment_has_result(segment);
-    builder->pooled += pooling.rows > 0;
+                                 .ask = lh_sequence_ask(sequence, rows)};
+    *record = (lh_inflight_segment){.sequence = sequence,
+                                    .block_table = sequence->kv.table,
+                                    .first_position = segment->first_position,
+                                    .rows = rows,
+                                    .due = lh_row_ask_due(&segment->ask),
+                                    .is_first = !sequence->kv.is_begun};
+    record->source = lh_sequence_kv_send(&sequence->kv, builder->store, sequence->history, rows,
+                                         step->step_class);
+    segment->forks = record->source;
+    segment->source = record->source ? lh_block_table_number(record->source) : 0;
+    if (segment->ask.draws && sequence->guide.mask)
+        segment->ask.sampling.mask = name_mask(builder, sequence->guide.mask, record);
+    builder->ask_entries += lh_row_ask_entries(&segment->ask);
+    builder->wide_asks += lh_row_ask_is_wide(&segment->ask);
     builder->is_traced |= sequence->request.trace != 0;
-    if (sample) {
-        segment->sampling = lh_sequence_sampling(sequence);
-        builder->sampling_entries += sampling_entries(&segment->sampling);
-        if (sequence->guide.mask)
-            segment->sampling.mask =
-                name_mask(builder, sequence->guide.mask, &step->segments[step->segment_count - 1]);
-    }
-    step->results_due += lh_step_segment_has_result(segment);
-    memcpy(builder->tokens + step->rows, sequence->history + first_position,
+    step->results_due += lh_row_ask_is_any(&segment->ask);
+    memcpy(builder->tokens + step->rows, sequence->history + segment->first_position,
            rows * sizeof *builder->tokens);
     step->rows += rows;
 }

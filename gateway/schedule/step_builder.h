@@ -11,9 +11,9 @@ typedef struct lh_step_builder {
     lh_kv_store *store;
     lh_mask_ledger *masks;
     uint32_t rows_max, segments_max, row_limit;
-    size_t sampling_entries;
-    uint32_t pooled; /* segments that are */
-    bool is_traced;  /* a row is of a traced request */
+    size_t ask_entries; /* of the lists of what is asked */
+    uint32_t wide_asks;
+    bool is_traced; /* a row is of a traced request */
     lh_inflight_step *step;
     uint32_t *tokens;
     lh_step_segment *segments;

@@ -3,7 +3,7 @@
  * Thread: one at a time. */
 #pragma once
 
-#include "common/protocol/sampling.h"
+#include "common/protocol/row_ask.h"
 
 typedef struct lh_token_counts lh_token_counts;
 

@@ -116,8 +116,8 @@ static void run_to_the_end(stage_chain *chain, const tiny_llama *model, float *l
         segments[i] = (lh_step_segment){.sequence = i,
                                         .first_position = model->context - 1,
                                         .rows = 1,
-                                        .sample = true,
-                                        .sampling = {.top_p = 1, .repetition_penalty = 1}};
+                                        .ask.draws = true,
+                                        .ask.sampling = {.top_p = 1, .repetition_penalty = 1}};
     }
     const lh_batch batch = {ROWS, tokens, ROWS, segments, {1, {model->width}}, false};
     must(stage_chain_keep_logits(chain, &batch, logits, &error));
@@ -254,7 +254,7 @@ static void test_lists_that_have_no_room_together(void **state) {
     gpu.ops->draw(&gpu, there, VOCABULARY, VOCABULARY, rows, ROWS, tokens);
     assert_int_equal(gpu.ops->settle(&gpu, &error), LH_OK);
     for (uint32_t i = 0; i < ROWS; i++) {
-        lh_sample_result result;
+        lh_row_answer result = {0};
         assert_int_equal(lh_sample(gpu.kernels, logits + (size_t)i * VOCABULARY, VOCABULARY,
                                    &samplings[i], NULL, scratch, &result, &error),
                          LH_OK);

@@ -48,8 +48,8 @@ static void advance(two_chains *chains, uint32_t count, uint32_t rows_each) {
         segments[i] = (lh_step_segment){.sequence = i,
                                         .first_position = chains->lengths[i],
                                         .rows = rows_each,
-                                        .sample = true,
-                                        .sampling = {.top_p = 1, .repetition_penalty = 1}};
+                                        .ask.draws = true,
+                                        .ask.sampling = {.top_p = 1, .repetition_penalty = 1}};
         chains->lengths[i] += rows_each;
     }
     const lh_batch batch = {rows, tokens, count, segments, {1, {chains->model.width}}, false};

@@ -30,7 +30,7 @@ static lh_status on_manifest(void *context, const lh_step_manifest *manifest, lh
     (void)context;
     uint64_t rows = 0, sum = 0;
     for (uint32_t i = 0; i < manifest->segment_count; i++) {
-        const lh_sampling *sampling = &manifest->segments[i].sampling;
+        const lh_sampling *sampling = &manifest->segments[i].ask.sampling;
         rows += manifest->segments[i].rows;
         if (manifest->segments[i].forks && manifest->segments[i].first_position == 0)
             abort();
@@ -80,10 +80,13 @@ static lh_status on_shard(void *context, const lh_step_shard_header *header, con
 static lh_status on_results(void *context, const lh_step_result *results, uint32_t count,
                             lh_error *error) {
     (void)context;
-    (void)error;
-    for (uint32_t i = 0; i < count; i++)
-        if (results[i].sample.top_count > LH_TOP_LOGPROBS_MAX)
-            abort();
+    size_t bytes = lh_step_results_bytes(results, count), length = 0;
+    uint8_t *again = malloc(bytes);
+    if (!again || lh_step_encode_results(results, count, again, bytes, &length, error) != LH_OK ||
+        length != bytes) {
+        abort(); /* what was read can be written */
+    }
+    free(again);
     return LH_OK;
 }
 

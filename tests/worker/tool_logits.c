@@ -126,7 +126,7 @@ static uint32_t *read_tokens(const char *path, size_t more, size_t *count) {
     return tokens;
 }
 
-static void on_sample(void *context, uint64_t sequence, const lh_sample_result *result) {
+static void on_sample(void *context, uint64_t sequence, const lh_row_answer *result) {
     run_state *state = context;
     (void)sequence;
     state->last_token = result->token;
@@ -154,8 +154,8 @@ static void run_step(run_state *state, const uint32_t *tokens, uint32_t first, u
             .sequence = 1,
             .first_position = first + i,
             .rows = every_row ? 1 : rows,
-            .sample = true,
-            .sampling = {.top_p = 1, .repetition_penalty = 1, .want_digest = every_row}};
+            .ask.draws = true,
+            .ask.sampling = {.top_p = 1, .repetition_penalty = 1, .want_digest = every_row}};
     }
     if (stage_chain_run(state->chain,
                         &(lh_batch){rows, tokens + first, count, segments, {0}, false}, &events,

@@ -81,10 +81,10 @@ static void die(const char *what, const char *why) {
     exit(1);
 }
 
-static void on_sample(void *context, uint64_t sequence, const lh_sample_result *result) {
+static void on_answer(void *context, uint32_t segment, const lh_row_answer *part) {
     (void)context;
-    (void)sequence;
-    (void)result;
+    (void)segment;
+    (void)part;
 }
 
 static int64_t processor_us(void) {
@@ -96,7 +96,7 @@ static int64_t processor_us(void) {
 static void *run_member(void *context) {
     bench_member *member = context;
     const bench *b = member->owner;
-    const lh_stage_output output = {.on_sample = on_sample,
+    const lh_stage_output output = {.on_answer = on_answer,
                                     .gather = member_exchange_gather(b->exchange, member->number)};
     const int64_t begin_us = processor_us();
     lh_stage_step *step;
@@ -133,8 +133,8 @@ static void fill_batch(const bench *b, uint32_t position, uint32_t rows, bool is
         segments[i] = (lh_step_segment){.sequence = i + 1,
                                         .first_position = position,
                                         .rows = is_chunk ? rows : 1,
-                                        .sample = true,
-                                        .sampling = {.top_p = 1, .repetition_penalty = 1}};
+                                        .ask.draws = true,
+                                        .ask.sampling = {.top_p = 1, .repetition_penalty = 1}};
     *batch =
         (lh_batch){.rows = rows, .tokens = tokens, .segment_count = count, .segments = segments};
 }
@@ -168,7 +168,7 @@ static void measure(bench *b, member_link link, int64_t *compute_us, int64_t *st
                 const uint32_t some = position - first < ROWS_MAX ? position - first : ROWS_MAX;
                 fill_batch(b, first, some, true, tokens, segments, &batch);
                 segments[0].sequence = s + 1;
-                segments[0].sample = false;
+                segments[0].ask.draws = false;
                 if (i == 0 || f->chunk)
                     run_step(b, &batch);
             }

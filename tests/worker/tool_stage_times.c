@@ -113,16 +113,16 @@ static void on_shard(void *context, const lh_stage_shard *shard) {
     (void)shard;
 }
 
-static void on_sample(void *context, uint64_t sequence, const lh_sample_result *result) {
+static void on_answer(void *context, uint32_t segment, const lh_row_answer *part) {
     (void)context;
-    (void)sequence;
-    (void)result;
+    (void)segment;
+    (void)part;
 }
 
 static int64_t run_one(bench *b, const lh_batch *batch) {
     const lh_stage_shard shard = {
         .rows = batch->rows, .columns = b->config.width, .values = b->values};
-    const lh_stage_output output = {.on_shard = on_shard, .on_sample = on_sample};
+    const lh_stage_output output = {.on_shard = on_shard, .on_answer = on_answer};
     lh_stage_step *step;
     lh_error error;
     int64_t begin_us = lh_clock_us();
@@ -140,8 +140,8 @@ static int64_t run_step(bench *b, uint64_t sequence, uint32_t first, uint32_t ro
     const lh_step_segment segment = {.sequence = sequence,
                                      .first_position = first,
                                      .rows = rows,
-                                     .sample = sample,
-                                     .sampling = {.top_p = 1, .repetition_penalty = 1}};
+                                     .ask.draws = sample,
+                                     .ask.sampling = {.top_p = 1, .repetition_penalty = 1}};
     return run_one(
         b,
         &(lh_batch){.rows = rows, .tokens = b->tokens, .segment_count = 1, .segments = &segment});
@@ -186,8 +186,8 @@ static int64_t run_batch(bench *b, uint32_t first, uint32_t count) {
         segments[i] = (lh_step_segment){.sequence = i + 1,
                                         .first_position = first,
                                         .rows = 1,
-                                        .sample = true,
-                                        .sampling = {.top_p = 1, .repetition_penalty = 1}};
+                                        .ask.draws = true,
+                                        .ask.sampling = {.top_p = 1, .repetition_penalty = 1}};
     }
     const lh_batch batch = {
         .rows = count, .tokens = b->tokens, .segment_count = count, .segments = segments};

@@ -62,10 +62,10 @@ static void on_shard(void *context, const lh_stage_shard *shard) {
     }
 }
 
-static void on_sample(void *context, uint64_t sequence, const lh_sample_result *result) {
+static void on_answer(void *context, uint32_t segment, const lh_row_answer *part) {
     (void)context;
-    (void)sequence;
-    (void)result;
+    (void)segment;
+    (void)part;
 }
 
 static bool is_cancelled(void *context) {
@@ -77,7 +77,7 @@ static lh_status finish(bench *b, lh_stage_step *step, lh_error *error) {
     lh_stage_output output = {.context = b,
                               .on_shard = on_shard,
                               .wire = b->wire,
-                              .on_sample = on_sample,
+                              .on_answer = on_answer,
                               .is_cancelled = is_cancelled};
     lh_status status = lh_stage_finish(step, &output, error);
     if (status == LH_OK && b->failure.status != LH_OK) {
@@ -123,13 +123,13 @@ static lh_status run_trial(bench *b, const lh_calibration_trial *trial, lh_calib
                            lh_error *error) {
     uint32_t count = trial->draws ? trial->rows : 1;
     for (uint32_t i = 0; i < count; i++) {
-        b->segments[i] = (lh_step_segment){.sequence = SEQUENCE - i,
-                                           .first_position = trial->position,
-                                           .rows = trial->rows / count,
-                                           .sample = trial->draws,
-                                           .sampling = {.top_p = 1,
-                                                        .repetition_penalty = 1,
-                                                        .counter = trial->position + trial->rows}};
+        b->segments[i] = (lh_step_segment){
+            .sequence = SEQUENCE - i,
+            .first_position = trial->position,
+            .rows = trial->rows / count,
+            .ask.draws = trial->draws,
+            .ask.sampling = {
+                .top_p = 1, .repetition_penalty = 1, .counter = trial->position + trial->rows}};
     }
     const uint32_t width = lh_stage_config(b->stage)->width;
     const lh_batch batch = {.rows = trial->rows,

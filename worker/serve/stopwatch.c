@@ -11,7 +11,7 @@ void lh_step_stopwatch_start(lh_step_stopwatch *watch, const lh_step_manifest *m
         double rows = segment->rows;
         watch->cost.attended += rows * segment->first_position + rows * (rows - 1) / 2;
         if (is_last)
-            watch->cost.draws += segment->sample + segment->scoring.rows;
+            watch->cost.draws += lh_row_ask_logit_rows(&segment->ask);
     }
 }
 

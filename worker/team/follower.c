@@ -12,7 +12,7 @@
 /* A step by the first member's number. */
 typedef struct led_step {
     lh_stage_step *step; /* NULL: none has this number */
-    void *batch;         /* what its sampling points to */
+    void *batch;         /* what its asks point to */
     bool has_finished;
 } led_step;
 
@@ -25,22 +25,14 @@ typedef struct follower {
     bool rests;
 } follower;
 
-/* ---- Results, which the first member tells ---- */
+/* ---- Results, which the first member reports ---- */
 
 static void ignore_shard(void *context, const lh_stage_shard *shard) {
     (void)context, (void)shard;
 }
 
-static void ignore_sample(void *context, uint64_t sequence, const lh_sample_result *result) {
-    (void)context, (void)sequence, (void)result;
-}
-
-static void ignore_score(void *context, uint32_t segment, const lh_token_score *score) {
-    (void)context, (void)segment, (void)score;
-}
-
-static void ignore_pooled(void *context, uint32_t segment, const int64_t *sums, uint32_t width) {
-    (void)context, (void)segment, (void)sums, (void)width;
+static void ignore_answer(void *context, uint32_t segment, const lh_row_answer *part) {
+    (void)context, (void)segment, (void)part;
 }
 
 /* ---- Orders ---- */
@@ -69,11 +61,8 @@ static lh_status finish(follower *f, led_step *led, lh_error *error) {
     f->finishing.step = f->finished++;
     led->has_finished = true;
     const lh_gather gather = lh_mesh_gather(&f->finishing);
-    const lh_stage_output output = {.on_shard = ignore_shard,
-                                    .on_sample = ignore_sample,
-                                    .on_score = ignore_score,
-                                    .on_pooled = ignore_pooled,
-                                    .gather = &gather};
+    const lh_stage_output output = {
+        .on_shard = ignore_shard, .on_answer = ignore_answer, .gather = &gather};
     lh_status status = lh_stage_finish(led->step, &output, error);
     return is_shared(status) ? LH_OK : status;
 }

@@ -31,6 +31,7 @@ typedef struct seen {
     float activation[64][96];
     uint32_t result_count;
     lh_step_result results[8];
+    lh_token_logprob tops[8][4];
     lh_token_score scores[8];
     int64_t sums[8];
     uint32_t sum_count;
@@ -59,7 +60,7 @@ static lh_status on_manifest(void *context, const lh_step_manifest *manifest, lh
     }
     for (uint32_t i = 0; i < manifest->segment_count; i++) {
         got->segments[i] = manifest->segments[i];
-        const lh_sampling *sampling = &manifest->segments[i].sampling;
+        const lh_sampling *sampling = &manifest->segments[i].ask.sampling;
         if (sampling->bias_count > 0)
             memcpy(got->biases, sampling->biases, sampling->bias_count * sizeof(got->biases[0]));
         if (sampling->count_count > 0)
@@ -89,13 +90,20 @@ static lh_status on_results(void *context, const lh_step_result *results, uint32
     got->result_frames++;
     got->result_count = count;
     memcpy(got->results, results, count * sizeof *results);
+    for (uint32_t i = 0; i < count; i++) {
+        assert_true(results[i].answer.top_count <= 4);
+        if (results[i].answer.top_count > 0)
+            memcpy(got->tops[i], results[i].answer.top,
+                   results[i].answer.top_count * sizeof got->tops[0][0]);
+        got->results[i].answer.top = got->tops[i];
+    }
     uint32_t scores = 0;
     for (uint32_t i = 0; i < count; i++)
-        for (uint32_t k = 0; k < results[i].score_count && scores < 8; k++)
-            got->scores[scores++] = results[i].scores[k];
+        for (uint32_t k = 0; k < results[i].answer.score_count && scores < 8; k++)
+            got->scores[scores++] = results[i].answer.scores[k];
     for (uint32_t i = 0; i < count; i++)
-        for (uint32_t k = 0; k < results[i].pooled_count && got->sum_count < 8; k++)
-            got->sums[got->sum_count++] = results[i].pooled[k];
+        for (uint32_t k = 0; k < results[i].answer.pooled_count && got->sum_count < 8; k++)
+            got->sums[got->sum_count++] = results[i].answer.pooled[k];
     return LH_OK;
 }
 
@@ -146,24 +154,24 @@ static void some_segments(lh_step_segment segments[2]) {
     segments[1] = (lh_step_segment){.sequence = 0x123456789abcdef0u,
                                     .first_position = 7,
                                     .rows = 1,
-                                    .sample = true,
-                                    .sampling = {.temperature = 0.75f,
-                                                 .top_k = 40,
-                                                 .top_p = 0.9f,
-                                                 .min_p = 0.05f,
-                                                 .repetition_penalty = 1.1f,
-                                                 .presence_penalty = -0.5f,
-                                                 .frequency_penalty = 0.25f,
-                                                 .seed = 42,
-                                                 .counter = 8,
-                                                 .want_logprob = true,
-                                                 .want_digest = true,
-                                                 .top_logprobs = 5,
-                                                 .mask = 0xfedcba9876543210u,
-                                                 .bias_count = 2,
-                                                 .count_count = 3,
-                                                 .biases = some_biases,
-                                                 .counts = some_counts}};
+                                    .ask.draws = true,
+                                    .ask.sampling = {.temperature = 0.75f,
+                                                     .top_k = 40,
+                                                     .top_p = 0.9f,
+                                                     .min_p = 0.05f,
+                                                     .repetition_penalty = 1.1f,
+                                                     .presence_penalty = -0.5f,
+                                                     .frequency_penalty = 0.25f,
+                                                     .seed = 42,
+                                                     .counter = 8,
+                                                     .want_logprob = true,
+                                                     .want_digest = true,
+                                                     .top_logprobs = 5,
+                                                     .mask = 0xfedcba9876543210u,
+                                                     .bias_count = 2,
+                                                     .count_count = 3,
+                                                     .biases = some_biases,
+                                                     .counts = some_counts}};
 }
 
 static lh_step_manifest some_manifest(const lh_step_segment segments[2]) {
@@ -223,14 +231,15 @@ static size_t some_body(lh_wire_type wire, uint8_t *body, size_t capacity) {
 
 static size_t results_body(uint8_t *body, size_t capacity) {
     lh_step_manifest manifest = {.epoch = 3, .step = 9};
+    lh_token_logprob tops[2] = {{3, -0.5f}, {4, -1.5f}};
     lh_step_result results[2] = {{.sequence = 1,
                                   .position = 2,
-                                  .sample.token = 3,
-                                  .sample.logprob = -0.5f,
-                                  .sample.top_count = 2,
-                                  .sample.top = {{3, -0.5f}, {4, -1.5f}},
-                                  .sample.digest = 0xfeedu},
-                                 {.sequence = 5, .position = 6, .sample.token = 7}};
+                                  .answer.token = 3,
+                                  .answer.logprob = -0.5f,
+                                  .answer.top_count = 2,
+                                  .answer.top = tops,
+                                  .answer.digest = 0xfeedu},
+                                 {.sequence = 5, .position = 6, .answer.token = 7}};
     size_t length = 0, more = 0;
     assert_int_equal(lh_step_encode_manifest(&manifest, body, capacity, &length, NULL), LH_OK);
     assert_int_equal(
@@ -265,12 +274,12 @@ static void assert_some_manifest(const seen *got) {
                     got->masks[i].code_bytes == some_masks[i].code_bytes);
         assert_memory_equal(got->codes[i], some_codes[i], some_masks[i].code_bytes);
     }
-    assert_false(got->segments[0].sample);
+    assert_false(got->segments[0].ask.draws);
     assert_int_equal(got->segments[0].rows, 4);
     const lh_step_segment *segment = &got->segments[1];
     assert_true(segment->sequence == 0x123456789abcdef0u && segment->first_position == 7 &&
-                segment->sample);
-    const lh_sampling *sampling = &segment->sampling;
+                segment->ask.draws);
+    const lh_sampling *sampling = &segment->ask.sampling;
     assert_true(sampling->temperature == 0.75f && sampling->top_k == 40 &&
                 sampling->top_p == 0.9f && sampling->min_p == 0.05f &&
                 sampling->repetition_penalty == 1.1f && sampling->presence_penalty == -0.5f &&
@@ -355,10 +364,10 @@ static void test_results_round_trip(void **state) {
         seen got = {0};
         assert_int_equal(read_body(0, &result_events, body, length, piece, &got, NULL), LH_OK);
         assert_int_equal(got.result_count, 2);
-        assert_true(got.results[0].sample.digest == 0xfeedu &&
-                    got.results[0].sample.top[1].logprob == -1.5f);
+        assert_true(got.results[0].answer.digest == 0xfeedu &&
+                    got.results[0].answer.top[1].logprob == -1.5f);
         assert_true(got.results[1].sequence == 5 && got.results[1].position == 6 &&
-                    got.results[1].sample.token == 7);
+                    got.results[1].answer.token == 7);
     }
 }
 
@@ -442,11 +451,11 @@ static void test_a_manifest_over_the_limit_is_not_encoded(void **state) {
     for (uint32_t i = 0; i < 3; i++)
         segments[i] = (lh_step_segment){.sequence = i,
                                         .rows = 1,
-                                        .sample = true,
-                                        .sampling = {.top_p = 1,
-                                                     .repetition_penalty = 1,
-                                                     .counts = counts,
-                                                     .count_count = LH_TOKEN_COUNTS_MAX}};
+                                        .ask.draws = true,
+                                        .ask.sampling = {.top_p = 1,
+                                                         .repetition_penalty = 1,
+                                                         .counts = counts,
+                                                         .count_count = LH_TOKEN_COUNTS_MAX}};
     for (uint32_t count = 2; count <= 3; count++) {
         const lh_step_manifest manifest = {
             .rows = count, .tokens = some_tokens, .segment_count = count, .segments = segments};
@@ -739,7 +748,7 @@ static lh_status on_many_results(void *context, const lh_step_result *results, u
     (void)error;
     uint32_t *seen_counts = context;
     seen_counts[0] = count;
-    seen_counts[1] = count ? results[count - 1].sample.top_count : 0;
+    seen_counts[1] = count ? results[count - 1].answer.top_count : 0;
     return LH_OK;
 }
 
@@ -753,7 +762,7 @@ static lh_status read_many_results(uint32_t count, uint32_t top_count, uint32_t 
                                           .on_results = on_many_results};
     size_t length = 0, one = 0, entry = 40 + (size_t)top_count * 8;
     uint8_t single[256];
-    result.sample.top_count = 0;
+    result.answer.top_count = 0;
     assert_int_equal(lh_step_encode_manifest(&manifest, body, sizeof body, &length, NULL), LH_OK);
     assert_int_equal(lh_step_encode_results(&result, 1, single, sizeof single, &one, NULL), LH_OK);
     uint8_t *frame = body + length;
@@ -813,15 +822,15 @@ static void test_a_logprob_that_is_no_number_is_refused(void **state) {
 /* ---- Scores ---- */
 
 /* A step of one segment of three rows, which are scored so, encoded without a look at it. */
-static lh_status read_scoring(lh_step_scoring scoring, bool sample, uint32_t hop_limit, seen *got) {
+static lh_status read_scoring(lh_row_scoring scoring, bool sample, uint32_t hop_limit, seen *got) {
     uint8_t body[512];
     size_t length = 0;
     lh_step_segment segment = {.sequence = 1,
                                .first_position = 4,
                                .rows = 3,
-                               .sample = sample,
-                               .sampling = {.top_p = 1, .repetition_penalty = 1},
-                               .scoring = scoring};
+                               .ask.draws = sample,
+                               .ask.sampling = {.top_p = 1, .repetition_penalty = 1},
+                               .ask.scoring = scoring};
     const lh_step_manifest manifest = {.epoch = 1,
                                        .step = 1,
                                        .rows = 3,
@@ -837,33 +846,32 @@ static lh_status read_scoring(lh_step_scoring scoring, bool sample, uint32_t hop
 
 static void test_rows_that_are_scored(void **state) {
     (void)state;
-    static const lh_step_scoring good[] = {
-        {0, 3, 20, 9}, {1, 2, 0, 0}, {0, 2, 1, LH_STEP_NO_TOKEN}};
+    static const lh_row_scoring good[] = {{0, 3, 20, 9}, {1, 2, 0, 0}, {0, 2, 1, LH_STEP_NO_TOKEN}};
     seen got;
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
         assert_int_equal(read_scoring(good[i], false, 0, &got), LH_OK);
-        assert_memory_equal(&got.segments[0].scoring, &good[i], sizeof good[i]);
+        assert_memory_equal(&got.segments[0].ask.scoring, &good[i], sizeof good[i]);
     }
     assert_int_equal(read_scoring(good[2], true, 0, &got), LH_OK);
-    assert_int_equal(read_scoring((lh_step_scoring){0}, false, 0, &got), LH_OK);
-    assert_int_equal(got.segments[0].scoring.rows, 0);
+    assert_int_equal(read_scoring((lh_row_scoring){0}, false, 0, &got), LH_OK);
+    assert_int_equal(got.segments[0].ask.scoring.rows, 0);
 }
 
 static void test_scoring_that_cannot_be_is_refused(void **state) {
     (void)state;
-    static const lh_step_scoring bad[] = {{0, 4, 0, 9},
-                                          {2, 2, 0, 9},
-                                          {3, 1, 0, 9},
-                                          {0, 2, 0, 9},
-                                          {0, 3, 0, LH_STEP_NO_TOKEN},
-                                          {0xffffffffu, 2, 0, 9}};
+    static const lh_row_scoring bad[] = {{0, 4, 0, 9},
+                                         {2, 2, 0, 9},
+                                         {3, 1, 0, 9},
+                                         {0, 2, 0, 9},
+                                         {0, 3, 0, LH_STEP_NO_TOKEN},
+                                         {0xffffffffu, 2, 0, 9}};
     seen got;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         assert_int_equal(read_scoring(bad[i], false, 0, &got), LH_ERR_MALFORMED);
-    assert_int_equal(read_scoring((lh_step_scoring){0, 3, 21, 9}, false, 0, &got), LH_ERR_LIMIT);
+    assert_int_equal(read_scoring((lh_row_scoring){0, 3, 21, 9}, false, 0, &got), LH_ERR_LIMIT);
     /* the row that draws is not scored, nor is one that no last worker sees */
-    assert_int_equal(read_scoring((lh_step_scoring){0, 3, 0, 9}, true, 0, &got), LH_ERR_MALFORMED);
-    assert_int_equal(read_scoring((lh_step_scoring){0, 3, 0, 9}, false, 1, &got), LH_ERR_MALFORMED);
+    assert_int_equal(read_scoring((lh_row_scoring){0, 3, 0, 9}, true, 0, &got), LH_ERR_MALFORMED);
+    assert_int_equal(read_scoring((lh_row_scoring){0, 3, 0, 9}, false, 1, &got), LH_ERR_MALFORMED);
 }
 
 /* The results of three segments: scored, scored and drawn, drawn. */
@@ -874,10 +882,14 @@ static size_t scores_body(uint8_t *body, size_t capacity) {
         {.logprob = -INFINITY, .rank = 48000},
         {.logprob = -1, .rank = 2, .top_count = 2, .top = {{8, 0}, {3, -1}}}};
     lh_step_result results[3] = {
-        {.sequence = 1, .position = 2, .score_count = 2, .scores = scores},
-        {.sequence = 2, .position = 9, .sample.token = 5, .score_count = 1, .scores = scores + 2},
-        {.sequence = 5, .position = 6, .sample.token = 7}};
-    results[0].sample.token = LH_STEP_NO_TOKEN;
+        {.sequence = 1, .position = 2, .answer.score_count = 2, .answer.scores = scores},
+        {.sequence = 2,
+         .position = 9,
+         .answer.token = 5,
+         .answer.score_count = 1,
+         .answer.scores = scores + 2},
+        {.sequence = 5, .position = 6, .answer.token = 7}};
+    results[0].answer.token = LH_STEP_NO_TOKEN;
     size_t length = 0, more = 0;
     assert_int_equal(lh_step_encode_manifest(&manifest, body, capacity, &length, NULL), LH_OK);
     assert_int_equal(
@@ -894,9 +906,10 @@ static void test_scores_round_trip(void **state) {
         seen got = {0};
         assert_int_equal(read_body(0, &result_events, body, length, piece, &got, NULL), LH_OK);
         assert_int_equal(got.result_count, 3);
-        assert_true(got.results[0].score_count == 2 && got.results[1].score_count == 1 &&
-                    got.results[2].score_count == 0);
-        assert_true(got.results[0].sample.token == LH_STEP_NO_TOKEN);
+        assert_true(got.results[0].answer.score_count == 2 &&
+                    got.results[1].answer.score_count == 1 &&
+                    got.results[2].answer.score_count == 0);
+        assert_true(got.results[0].answer.token == LH_STEP_NO_TOKEN);
         assert_true(got.scores[0].logprob == -0.5f && got.scores[0].rank == 1 &&
                     got.scores[0].top[0].token == 3);
         assert_true(got.scores[1].logprob == -INFINITY && got.scores[1].top_count == 0);
@@ -932,7 +945,7 @@ static void test_scores_that_are_none_are_refused(void **state) {
 /* ---- Pooling ---- */
 
 /* A step of `count` segments of three rows, which are pooled so. */
-static lh_status read_pooling(lh_step_pooling pooling, uint32_t count, bool sample,
+static lh_status read_pooling(lh_row_pooling pooling, uint32_t count, bool sample,
                               uint32_t hop_limit, seen *got) {
     uint8_t body[2048];
     size_t length = 0;
@@ -941,9 +954,9 @@ static lh_status read_pooling(lh_step_pooling pooling, uint32_t count, bool samp
     for (uint32_t i = 0; i < count; i++)
         segments[i] = (lh_step_segment){.sequence = i + 1,
                                         .rows = 3,
-                                        .sample = sample,
-                                        .sampling = {.top_p = 1, .repetition_penalty = 1},
-                                        .pooling = pooling};
+                                        .ask.draws = sample,
+                                        .ask.sampling = {.top_p = 1, .repetition_penalty = 1},
+                                        .ask.pooling = pooling};
     const lh_step_manifest manifest = {.epoch = 1,
                                        .step = 1,
                                        .rows = 3 * count,
@@ -959,12 +972,12 @@ static lh_status read_pooling(lh_step_pooling pooling, uint32_t count, bool samp
 
 static void test_rows_that_are_pooled(void **state) {
     (void)state;
-    static const lh_step_pooling good[] = {{0, 3}, {2, 1}, {1, 1}},
-                                 bad[] = {{0, 4}, {3, 1}, {2, 2}, {0xffffffffu, 2}};
+    static const lh_row_pooling good[] = {{0, 3}, {2, 1}, {1, 1}},
+                                bad[] = {{0, 4}, {3, 1}, {2, 2}, {0xffffffffu, 2}};
     seen got;
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
         assert_int_equal(read_pooling(good[i], LH_STEP_POOLED_MAX, false, 0, &got), LH_OK);
-        assert_memory_equal(&got.segments[7].pooling, &good[i], sizeof good[i]);
+        assert_memory_equal(&got.segments[7].ask.pooling, &good[i], sizeof good[i]);
     }
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         assert_int_equal(read_pooling(bad[i], 1, false, 0, &got), LH_ERR_MALFORMED);
@@ -976,9 +989,10 @@ static void test_rows_that_are_pooled(void **state) {
 static size_t pooled_body(uint8_t *body, size_t capacity) {
     static int64_t sums[5] = {1, -2, INT64_MAX, INT64_MIN, 5};
     lh_step_manifest manifest = {.epoch = 3, .step = 9};
-    lh_step_result results[3] = {{.sequence = 1, .pooled_count = 3, .pooled = sums},
-                                 {.sequence = 2},
-                                 {.sequence = 5, .pooled_count = 2, .pooled = sums + 3}};
+    lh_step_result results[3] = {
+        {.sequence = 1, .answer.pooled_count = 3, .answer.pooled = sums},
+        {.sequence = 2},
+        {.sequence = 5, .answer.pooled_count = 2, .answer.pooled = sums + 3}};
     size_t length = 0, more = 0;
     assert_int_equal(lh_step_encode_manifest(&manifest, body, capacity, &length, NULL), LH_OK);
     assert_int_equal(
@@ -995,7 +1009,8 @@ static void test_sums_round_trip(void **state) {
     for (size_t piece = 0; piece < 3; piece++) {
         seen got = {0};
         assert_int_equal(read_body(0, &result_events, body, length, piece, &got, NULL), LH_OK);
-        assert_true(got.results[0].pooled_count == 3 && got.results[1].pooled_count == 0);
+        assert_true(got.results[0].answer.pooled_count == 3 &&
+                    got.results[1].answer.pooled_count == 0);
         assert_int_equal(got.sum_count, 5);
         assert_memory_equal(got.sums, expected, sizeof expected);
     }
@@ -1027,14 +1042,15 @@ static void test_no_more_are_pooled_than_may_be(void **state) {
     size_t length;
     seen got;
     for (size_t i = 0; i <= LH_STEP_POOLED_MAX; i++)
-        results[i] = (lh_step_result){.sequence = i, .pooled_count = 1, .pooled = sums};
+        results[i] =
+            (lh_step_result){.sequence = i, .answer.pooled_count = 1, .answer.pooled = sums};
     assert_int_equal(
         lh_step_encode_results(results, LH_STEP_POOLED_MAX, buffer, sizeof buffer, &length, NULL),
         LH_OK);
     assert_int_equal(lh_step_encode_results(results, LH_STEP_POOLED_MAX + 1, buffer, sizeof buffer,
                                             &length, NULL),
                      LH_ERR_LIMIT);
-    assert_int_equal(read_pooling((lh_step_pooling){0, 3}, LH_STEP_POOLED_MAX + 1, false, 0, &got),
+    assert_int_equal(read_pooling((lh_row_pooling){0, 3}, LH_STEP_POOLED_MAX + 1, false, 0, &got),
                      LH_ERR_LIMIT);
 }
 
@@ -1121,7 +1137,7 @@ static void test_encoder_refuses_what_is_over_a_limit(void **state) {
         assert_int_equal(
             lh_step_encode_results(results, count, frame, sizeof(frame), &length, NULL),
             count > LH_STEP_SEGMENTS_MAX ? LH_ERR_LIMIT : LH_OK);
-    results[0].sample.top_count = 21;
+    results[0].answer.top_count = 21;
     assert_int_equal(lh_step_encode_results(results, 1, buffer, sizeof(buffer), &length, NULL),
                      LH_ERR_LIMIT);
 }
@@ -1173,24 +1189,24 @@ static size_t vector_step(lh_wire_type wire, uint8_t *bytes, size_t capacity) {
     lh_step_segment segment = {.sequence = 7,
                                .first_position = 64,
                                .rows = 2,
-                               .sample = true,
+                               .ask.draws = true,
                                .forks = true,
                                .source = 5,
-                               .scoring = {0, 1, 2, LH_STEP_NO_TOKEN},
-                               .sampling = {.temperature = 1,
-                                            .top_k = 40,
-                                            .top_p = 0.5f,
-                                            .repetition_penalty = 1,
-                                            .presence_penalty = 0.25f,
-                                            .seed = 42,
-                                            .counter = 66,
-                                            .want_logprob = true,
-                                            .top_logprobs = 1,
-                                            .mask = 2,
-                                            .bias_count = 1,
-                                            .count_count = 1,
-                                            .biases = &bias,
-                                            .counts = &count}};
+                               .ask.scoring = {0, 1, 2, LH_STEP_NO_TOKEN},
+                               .ask.sampling = {.temperature = 1,
+                                                .top_k = 40,
+                                                .top_p = 0.5f,
+                                                .repetition_penalty = 1,
+                                                .presence_penalty = 0.25f,
+                                                .seed = 42,
+                                                .counter = 66,
+                                                .want_logprob = true,
+                                                .top_logprobs = 1,
+                                                .mask = 2,
+                                                .bias_count = 1,
+                                                .count_count = 1,
+                                                .biases = &bias,
+                                                .counts = &count}};
     lh_step_manifest manifest = {.epoch = 3,
                                  .step = 258,
                                  .step_class = LH_STEP_PREFILL,
@@ -1216,14 +1232,15 @@ static size_t vector_step(lh_wire_type wire, uint8_t *bytes, size_t capacity) {
 static size_t vector_results(uint8_t *bytes, size_t capacity) {
     lh_step_manifest manifest = {.epoch = 3, .step = 258, .step_class = LH_STEP_PREFILL};
     lh_token_score score = {.logprob = -2, .rank = 3, .top_count = 1, .top = {{9, -0.25f}}};
+    lh_token_logprob top = {28, -0.5f};
     lh_step_result result = {.sequence = 7,
-                             .score_count = 1,
-                             .scores = &score,
+                             .answer.score_count = 1,
+                             .answer.scores = &score,
                              .position = 66,
-                             .sample.token = 28,
-                             .sample.logprob = -0.5f,
-                             .sample.top_count = 1,
-                             .sample.top = {{28, -0.5f}}};
+                             .answer.token = 28,
+                             .answer.logprob = -0.5f,
+                             .answer.top_count = 1,
+                             .answer.top = &top};
     size_t length = 0, more = 0;
     assert_int_equal(lh_step_encode_manifest(&manifest, bytes, capacity, &length, NULL), LH_OK);
     assert_int_equal(

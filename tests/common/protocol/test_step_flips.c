@@ -78,10 +78,10 @@ static lh_status on_results(void *context, const lh_step_result *results, uint32
     got->result_frames++;
     for (uint32_t i = 0; i < count; i++) {
         const lh_step_result *sound = got->sound ? &got->sound->results[i] : &results[i];
-        got->differs |= results[i].sample.token != sound->sample.token ||
+        got->differs |= results[i].answer.token != sound->answer.token ||
                         results[i].position != sound->position ||
                         results[i].sequence != sound->sequence ||
-                        results[i].sample.logprob != sound->sample.logprob;
+                        results[i].answer.logprob != sound->answer.logprob;
         got->results[i] = results[i];
     }
     return LH_OK;
@@ -109,10 +109,11 @@ static void add_manifest(body *b, uint32_t rows) {
     uint32_t tokens[ROWS_MAX];
     for (uint32_t i = 0; i < rows; i++)
         tokens[i] = (uint32_t)dice(50000);
-    lh_step_segment segment = {.sequence = dice(UINT32_MAX),
-                               .rows = rows,
-                               .sample = true,
-                               .sampling = {.temperature = 1, .top_p = 1, .repetition_penalty = 1}};
+    lh_step_segment segment = {
+        .sequence = dice(UINT32_MAX),
+        .rows = rows,
+        .ask.draws = true,
+        .ask.sampling = {.temperature = 1, .top_p = 1, .repetition_penalty = 1}};
     lh_step_manifest manifest = {.epoch = (uint32_t)dice(UINT32_MAX),
                                  .step = dice(UINT32_MAX),
                                  .step_class = (lh_step_class)dice(2),
@@ -155,8 +156,8 @@ static void make_results(body *b) {
     for (uint32_t i = 0; i < count; i++) {
         results[i] = (lh_step_result){.sequence = dice(1000),
                                       .position = (uint32_t)dice(4096),
-                                      .sample.token = (uint32_t)dice(50000),
-                                      .sample.logprob = -0.5f};
+                                      .answer.token = (uint32_t)dice(50000),
+                                      .answer.logprob = -0.5f};
     }
     size_t more;
     lh_error error;

@@ -84,11 +84,11 @@ static lh_status on_manifest(void *context, const lh_step_manifest *m, lh_error 
         if (h->length != segment->first_position)
             return lh_fail(error, LH_ERR_INVALID, "positions do not continue");
         h->length += segment->rows;
-        if (segment->sample)
+        if (segment->ask.draws)
             s->results[s->result_count++] =
                 (lh_step_result){.sequence = segment->sequence,
                                  .position = h->length,
-                                 .sample.token = scripted_worker_token(h->first, h->length)};
+                                 .answer.token = scripted_worker_token(h->first, h->length)};
     }
     for (uint32_t i = 0; i < m->truncation_count; i++) {
         held *h = find(w, m->truncations[i].sequence);

@@ -316,6 +316,16 @@ static void note_token(simulation *sim, simulation_stream *stream, uint32_t toke
     stream->tokens[stream->count++] = token;
 }
 
+static void keep_pooled(simulation_stream *stream, const lh_sequence_event *event) {
+    const lh_row_answer *answer = event->answer;
+    assert(!stream->pooled);
+    stream->cached_tokens = event->cached_tokens;
+    stream->pooled_count = answer->pooled_count;
+    stream->pooled = malloc(answer->pooled_count * sizeof *stream->pooled);
+    assert(stream->pooled);
+    memcpy(stream->pooled, answer->pooled, answer->pooled_count * sizeof *stream->pooled);
+}
+
 static void on_event(void *context, uint64_t handle, const lh_sequence_event *event) {
     simulation *sim = context;
     simulation_stream *stream = &sim->streams[handle];
@@ -325,19 +335,15 @@ static void on_event(void *context, uint64_t handle, const lh_sequence_event *ev
         note_token(sim, stream, event->token);
         stream->cached_tokens = event->cached_tokens;
         break;
-    case LH_SEQUENCE_SCORES:
+    case LH_SEQUENCE_PROMPT:
+        if (event->answer->pooled_count > 0) {
+            keep_pooled(stream, event);
+            break;
+        }
         assert(event->position == stream->scored + 1 && stream->count == 0);
-        assert(event->position + event->score_count <= stream->prompt_tokens);
-        for (uint32_t i = 0; i < event->score_count; i++)
-            stream->scores[++stream->scored] = event->scores[i].logprob;
-        break;
-    case LH_SEQUENCE_POOLED:
-        assert(!stream->pooled && event->pooled_count > 0);
-        stream->cached_tokens = event->cached_tokens;
-        stream->pooled_count = event->pooled_count;
-        stream->pooled = malloc(event->pooled_count * sizeof *stream->pooled);
-        assert(stream->pooled);
-        memcpy(stream->pooled, event->pooled, event->pooled_count * sizeof *stream->pooled);
+        assert(event->position + event->answer->score_count <= stream->prompt_tokens);
+        for (uint32_t i = 0; i < event->answer->score_count; i++)
+            stream->scores[++stream->scored] = event->answer->scores[i].logprob;
         break;
     case LH_SEQUENCE_FINISHED:
         end_stream(sim, stream);

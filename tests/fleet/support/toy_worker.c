@@ -456,7 +456,7 @@ static bool compute(toy_worker *worker, job *j) {
                 value = toy_layer(&states[layer], layer, held->length, value);
             j->values[row] = worker->last_layer < TOY_LAYERS ? pass_row(worker, value) : value;
         }
-        if (segment->sample && segment->sampling.counter != held->length)
+        if (segment->ask.draws && segment->ask.sampling.counter != held->length)
             note_breach(worker, "wrong counter");
     }
     for (uint32_t i = 0; i < j->manifest.truncation_count && !j->manifest.resyncs; i++)
@@ -533,29 +533,29 @@ static uint32_t draw_token(toy_worker *worker, uint64_t row, const lh_sampling *
 
 static void score(const job *j, const lh_step_segment *segment, uint32_t first,
                   lh_step_result *result) {
-    const lh_step_scoring *scoring = &segment->scoring;
-    result->scores = calloc(scoring->rows + 1, sizeof *result->scores);
-    assert(result->scores);
+    const lh_row_scoring *scoring = &segment->ask.scoring;
+    result->answer.scores = calloc(scoring->rows + 1, sizeof *result->answer.scores);
+    assert(result->answer.scores);
     for (uint32_t i = 0; i < scoring->rows; i++) {
         uint32_t row = first + scoring->first_row + i;
         uint32_t token =
             row + 1 == first + segment->rows ? scoring->next_token : j->tokens[row + 1];
-        result->scores[result->score_count++] =
+        result->answer.scores[result->answer.score_count++] =
             (lh_token_score){.logprob = toy_score(j->values[row], token), .rank = 1};
     }
 }
 
 static void pool(const job *j, const lh_step_segment *segment, uint32_t first,
                  lh_step_result *result) {
-    const lh_step_pooling *pooling = &segment->pooling;
+    const lh_row_pooling *pooling = &segment->ask.pooling;
     if (pooling->rows == 0)
         return;
-    result->pooled_count = TOY_WIDTH;
-    result->pooled = calloc(result->pooled_count, sizeof *result->pooled);
-    assert(result->pooled);
+    result->answer.pooled_count = TOY_WIDTH;
+    result->answer.pooled = calloc(result->answer.pooled_count, sizeof *result->answer.pooled);
+    assert(result->answer.pooled);
     for (uint32_t i = 0; i < pooling->rows; i++)
-        for (uint32_t c = 0; c < result->pooled_count; c++)
-            result->pooled[c] += toy_pool(j->values[first + pooling->first_row + i], c);
+        for (uint32_t c = 0; c < result->answer.pooled_count; c++)
+            result->answer.pooled[c] += toy_pool(j->values[first + pooling->first_row + i], c);
 }
 
 static uint32_t forge(toy_worker *worker, const lh_sampling *sampling, uint32_t token) {
@@ -575,18 +575,18 @@ static uint32_t draw(toy_worker *worker, const job *j, lh_step_result *results) 
     for (uint32_t i = 0; i < j->manifest.segment_count; i++) {
         const lh_step_segment *segment = &j->segments[i];
         row += segment->rows;
-        if (!lh_step_segment_has_result(segment))
+        if (!lh_row_ask_is_any(&segment->ask))
             continue;
         lh_step_result *result = &results[count++];
         *result = (lh_step_result){.sequence = segment->sequence,
                                    .position = segment->first_position + segment->rows,
-                                   .sample.token = LH_STEP_NO_TOKEN};
+                                   .answer.token = LH_STEP_NO_TOKEN};
         score(j, segment, row - segment->rows, result);
         pool(j, segment, row - segment->rows, result);
-        if (segment->sample)
-            result->sample.token =
-                falsify(worker, forge(worker, &segment->sampling,
-                                      draw_token(worker, j->values[row - 1], &segment->sampling)));
+        if (segment->ask.draws)
+            result->answer.token = falsify(
+                worker, forge(worker, &segment->ask.sampling,
+                              draw_token(worker, j->values[row - 1], &segment->ask.sampling)));
     }
     return count;
 }
@@ -613,8 +613,8 @@ static void forward_results(toy_worker *worker, job *j) {
         fail_job(worker, j, LH_ERR_UNAVAILABLE);
     free(bytes);
     for (uint32_t i = 0; i < count; i++) {
-        free(results[i].scores);
-        free(results[i].pooled);
+        free(results[i].answer.scores);
+        free(results[i].answer.pooled);
     }
     free(results);
 }

@@ -115,7 +115,7 @@ static uint64_t take_step(void) {
 
 /* The token behind the first sequence's two. */
 static lh_status bring(uint32_t epoch, uint64_t step, uint32_t token) {
-    const lh_step_result result = {.sequence = 1, .position = 2, .sample.token = token};
+    const lh_step_result result = {.sequence = 1, .position = 2, .answer.token = token};
     lh_error error;
     return lh_chain_controller_results(controller, epoch, step, &result, 1, now_us, &error);
 }

@@ -253,7 +253,7 @@ static void results_are_handed_on(void **state) {
     act(LH_ACTION_SUBMIT);
     wait_for_news();
     act(LH_ACTION_SUBMIT);
-    const lh_step_result result = {.sequence = 1, .position = 20, .sample.token = 7};
+    const lh_step_result result = {.sequence = 1, .position = 20, .answer.token = 7};
     uint32_t epoch = lh_fleet_chain(lh_chain_controller_fleet(controller))->epoch;
     const lh_tls_identity nobody = {.kind = LH_TLS_NONE};
     assert_int_equal(lh_chain_driver_results(driver, &nobody, epoch, 2, &result, 1, NULL), LH_OK);

@@ -23,9 +23,10 @@ typedef struct listener {
 static void deliver(void *context, uint64_t handle, const lh_sequence_event *event) {
     listener *l = context;
     assert_in_range(l->count, 0, 15);
+    const lh_row_answer none = {0}, *answer = event->answer ? event->answer : &none;
     l->events[l->count++] =
-        (heard){handle, event->token, event->top_count,
-                event->top_count ? event->top[event->top_count - 1].token : 0, event->kind};
+        (heard){handle, event->token, answer->top_count,
+                answer->top_count ? answer->top[answer->top_count - 1].token : 0, event->kind};
 }
 
 static void keep_token(lh_deferred_events *deferred, uint64_t handle, uint32_t token,
@@ -33,10 +34,10 @@ static void keep_token(lh_deferred_events *deferred, uint64_t handle, uint32_t t
     lh_token_logprob top[4] = {0};
     for (uint32_t i = 0; i < top_count; i++)
         top[i].token = token * 10 + i;
+    const lh_row_answer answer = {.token = token, .top_count = top_count, .top = top};
     lh_deferred_events_push(
         deferred, handle,
-        &(lh_sequence_event){
-            .kind = LH_SEQUENCE_TOKEN, .token = token, .top_count = top_count, .top = top});
+        &(lh_sequence_event){.kind = LH_SEQUENCE_TOKEN, .token = token, .answer = &answer});
     memset(top, 0xff, sizeof top); /* the engine's scratch is used again */
 }
 

@@ -83,7 +83,7 @@ static void nothing_known_stays_unknown(void **state) {
 }
 
 static double manifest_bytes(uint32_t rows, uint32_t segments, bool sample) {
-    const lh_step_segment segment = {.rows = rows, .sample = sample};
+    const lh_step_segment segment = {.rows = rows, .ask.draws = sample};
     return (double)lh_step_manifest_bytes(
         &(lh_step_manifest){.rows = rows, .segment_count = segments, .segments = &segment});
 }

@@ -18,8 +18,8 @@ static void *push_all(void *context) {
         lh_token_logprob tops[4];
         for (uint32_t k = 0; k < 4; k++)
             tops[k] = (lh_token_logprob){i + k, -(float)k};
-        lh_sequence_event event = {
-            .kind = LH_SEQUENCE_TOKEN, .token = i, .top_count = i % 5, .top = tops};
+        const lh_row_answer answer = {.token = i, .top_count = i % 5, .top = tops};
+        lh_sequence_event event = {.kind = LH_SEQUENCE_TOKEN, .token = i, .answer = &answer};
         lh_event_queue_push(context, i % 7, &event);
     }
     return NULL;
@@ -41,9 +41,9 @@ static void keeps_order_across_threads(void **state) {
         assert_int_equal(status, LH_OK);
         assert_int_equal(item->event.token, i);
         assert_int_equal(item->choice, i % 7);
-        assert_int_equal(item->event.top_count, i % 5);
-        for (uint32_t k = 0; k < item->event.top_count; k++)
-            assert_int_equal(item->event.top[k].token, i + k);
+        assert_int_equal(item->event.answer->top_count, i % 5);
+        for (uint32_t k = 0; k < item->event.answer->top_count; k++)
+            assert_int_equal(item->event.answer->top[k].token, i + k);
         i++;
     }
     pthread_join(thread, NULL);
@@ -57,18 +57,19 @@ static void keeps_scores(void **state) {
     lh_token_score scores[3] = {{.logprob = -1}, {.logprob = -2}, {.logprob = -3}};
     lh_event_queue_init(&queue);
     for (uint32_t i = 0; i < 2; i++) {
-        const lh_sequence_event event = {.kind = LH_SEQUENCE_SCORES,
-                                         .position = 1 + i,
-                                         .score_count = 1 + i,
-                                         .scores = scores + i};
+        const lh_row_answer answer = {.score_count = 1 + i, .scores = scores + i};
+        const lh_sequence_event event = {
+            .kind = LH_SEQUENCE_PROMPT, .position = 1 + i, .answer = &answer};
         lh_event_queue_push(&queue, 0, &event);
     }
     scores[1].logprob = 0;
     assert_int_equal(lh_event_queue_next(&queue, &item), LH_OK);
-    assert_true(item->event.score_count == 1 && item->event.scores[0].logprob == -1);
+    assert_true(item->event.answer->score_count == 1 &&
+                item->event.answer->scores[0].logprob == -1);
     assert_int_equal(lh_event_queue_next(&queue, &item), LH_OK);
-    assert_true(item->event.score_count == 2 && item->event.scores[0].logprob == -2 &&
-                item->event.scores[1].logprob == -3);
+    assert_true(item->event.answer->score_count == 2 &&
+                item->event.answer->scores[0].logprob == -2 &&
+                item->event.answer->scores[1].logprob == -3);
     lh_event_queue_reset(&queue);
 }
 
@@ -94,7 +95,8 @@ static void tells_of_a_lost_event(void **state) {
         lh_event_queue queue;
         lh_event_queue_init(&queue);
         lh_token_logprob top = {1, 0};
-        lh_sequence_event event = {.kind = LH_SEQUENCE_TOKEN, .top_count = 1, .top = &top};
+        const lh_row_answer answer = {.top_count = 1, .top = &top};
+        lh_sequence_event event = {.kind = LH_SEQUENCE_TOKEN, .answer = &answer};
         failing_malloc_arm(n);
         lh_event_queue_push(&queue, 0, &event);
         assert_true(failing_malloc_disarm());

@@ -81,9 +81,9 @@ static void take_piece(outcome *run, const lh_served_model *model,
     for (size_t i = 0; i < piece->token_count; i++) {
         const char *bytes;
         size_t length;
-        assert_int_equal(
-            lh_tokenizer_token_bytes(model->tokenizer, piece->tokens[i].token, &bytes, &length),
-            LH_OK);
+        assert_int_equal(lh_tokenizer_token_bytes(model->tokenizer, piece->tokens[i].answer.token,
+                                                  &bytes, &length),
+                         LH_OK);
         assert_int_equal(lh_text_buffer_append(&run->token_bytes[choice], bytes, length, NULL),
                          LH_OK);
         run->tokens[choice]++;
@@ -253,11 +253,11 @@ static void tells_logprobs_and_digests(void **state) {
         else if (status)
             break;
         for (size_t i = 0; status == LH_OK && i < piece.token_count; i++, seen++) {
-            assert_float_equal(piece.tokens[i].logprob, -0.25, 0);
-            assert_int_equal(piece.tokens[i].top_count, 3);
-            assert_int_equal(piece.tokens[i].top[0].token, piece.tokens[i].token);
-            assert_float_equal(piece.tokens[i].top[2].logprob, -2.25, 0);
-            assert_int_equal(piece.tokens[i].digest, 0x1000 + seen);
+            assert_float_equal(piece.tokens[i].answer.logprob, -0.25, 0);
+            assert_int_equal(piece.tokens[i].answer.top_count, 3);
+            assert_int_equal(piece.tokens[i].answer.top[0].token, piece.tokens[i].answer.token);
+            assert_float_equal(piece.tokens[i].answer.top[2].logprob, -2.25, 0);
+            assert_int_equal(piece.tokens[i].answer.digest, 0x1000 + seen);
             assert_int_equal(piece.tokens[i].text_offset, offsets[seen]);
         }
     }

@@ -9,16 +9,15 @@
 #include <cmocka.h>
 
 static const uint32_t tokens[4] = {9, 8, 7, 6};
-static const lh_token_score some[3] = {
+static lh_token_score some[3] = {
     {.logprob = -1, .rank = 1, .top_count = 2, .top = {{8, -1}, {3, -2}}},
     {.logprob = -4, .rank = 30},
     {.logprob = -3, .rank = 2, .top_count = 1, .top = {{5, -0.5f}}}};
 
 static lh_status take(lh_prompt_scores *scores, uint32_t position, uint32_t count) {
-    const lh_sequence_event event = {.kind = LH_SEQUENCE_SCORES,
-                                     .position = position,
-                                     .score_count = count,
-                                     .scores = some + position - 1};
+    const lh_row_answer answer = {.score_count = count, .scores = some + position - 1};
+    const lh_sequence_event event = {
+        .kind = LH_SEQUENCE_PROMPT, .position = position, .answer = &answer};
     return lh_prompt_scores_take(scores, &event, NULL);
 }
 

@@ -21,7 +21,7 @@ static void bring_tokens(lh_scheduler *s, const lh_step_manifest *step) {
         results[i] =
             (lh_step_result){.sequence = step->segments[i].sequence,
                              .position = step->segments[i].first_position + step->segments[i].rows,
-                             .sample.token = 9};
+                             .answer.token = 9};
     assert_int_equal(lh_scheduler_results(s, 7, step->step, results, step->segment_count, 0, NULL),
                      LH_OK);
     answer_step(s, step->step);

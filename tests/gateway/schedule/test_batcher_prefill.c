@@ -35,7 +35,7 @@ static uint64_t step_of(lh_scheduler *s) {
     assert_int_equal(m.step_class, LH_STEP_PREFILL);
     assert_int_equal(m.segment_count, 1);
     uint64_t sequence = m.segments[0].sequence;
-    if (m.segments[0].sample) {
+    if (m.segments[0].ask.draws) {
         assert_int_equal(bring_token(s, 7, m.step, sequence,
                                      m.segments[0].first_position + m.segments[0].rows, 9),
                          LH_OK);
@@ -249,8 +249,8 @@ static char *log_of_prompt(disturbance what) {
         }
         assert_true(lh_scheduler_next_step(s, 1000 * MS + steps, &m));
         const lh_step_segment *rows = &m.segments[0];
-        if (rows->sequence == 1 && rows->sample) {
-            const lh_step_result result = {.sequence = 1, .position = 150, .sample.token = 9};
+        if (rows->sequence == 1 && rows->ask.draws) {
+            const lh_step_result result = {.sequence = 1, .position = 150, .answer.token = 9};
             assert_int_equal(lh_scheduler_results(s, 7, m.step, &result, 1, 5000 * MS, NULL),
                              LH_OK);
             break;

@@ -65,7 +65,7 @@ static void assert_heard(uint64_t handle, const char *text) {
 
 static void draw(lh_scheduler *s, const lh_step_manifest *step, uint32_t token) {
     const lh_step_segment *segment = &step->segments[0];
-    assert_true(segment->sample);
+    assert_true(segment->ask.draws);
     assert_int_equal(bring_token(s, 7, step->step, segment->sequence,
                                  segment->first_position + segment->rows, token),
                      LH_OK);
@@ -81,8 +81,8 @@ static uint32_t draw_text(lh_scheduler *s, uint64_t handle, const char *text) {
         for (uint32_t i = 0; i < step.rows; i++)
             if (segment->first_position + i >= 10)
                 assert_int_equal(step.tokens[i], (uint8_t)text[segment->first_position + i - 10]);
-        assert_int_equal(segment->sampling.counter, segment->first_position + step.rows);
-        assert_true(segment->sampling.mask > 0);
+        assert_int_equal(segment->ask.sampling.counter, segment->first_position + step.rows);
+        assert_true(segment->ask.sampling.mask > 0);
         draw(s, &step, (uint8_t)text[segment->first_position + step.rows - 10]);
         draws++;
     }
@@ -149,7 +149,7 @@ static void draw_first(lh_scheduler *s, const lh_step_manifest *step) {
         const lh_step_segment *segment = &step->segments[i];
         results[i] = (lh_step_result){.sequence = segment->sequence,
                                       .position = segment->first_position + segment->rows,
-                                      .sample.token = 'a'};
+                                      .answer.token = 'a'};
     }
     assert_int_equal(lh_scheduler_results(s, 7, step->step, results, step->segment_count, 0, NULL),
                      LH_OK);
@@ -216,7 +216,7 @@ static void a_mask_is_brought_once_in_an_epoch(void **state) {
     uint64_t number = step.masks.list[0].number;
     const uint64_t sequences[2] = {step.segments[0].sequence, step.segments[1].sequence};
     for (uint32_t i = 0; i < 2; i++) {
-        assert_int_equal(step.segments[i].sampling.mask, number);
+        assert_int_equal(step.segments[i].ask.sampling.mask, number);
         assert_int_equal(bring_token(s, 7, step.step, sequences[i], 10, 'a'), LH_OK);
     }
     answer_step(s, step.step);
@@ -224,7 +224,7 @@ static void a_mask_is_brought_once_in_an_epoch(void **state) {
         step = next_step(s); /* '!' or '?' may come besides */
         assert_int_equal(step.masks.count, step.segment_count);
         for (uint32_t i = 0; i < step.segment_count; i++) {
-            assert_true(step.segments[i].sampling.mask > number);
+            assert_true(step.segments[i].ask.sampling.mask > number);
             assert_int_equal(bring_token(s, 7, step.step, step.segments[i].sequence, 11,
                                          step.segments[i].sequence == sequences[0] ? '!' : '?'),
                              LH_OK);
@@ -232,12 +232,12 @@ static void a_mask_is_brought_once_in_an_epoch(void **state) {
         answer_step(s, step.step);
     }
     step = next_step(s);
-    assert_int_equal(step.segments[0].sampling.mask, number);
+    assert_int_equal(step.segments[0].ask.sampling.mask, number);
     assert_int_equal(step.masks.count, 0);
     bring_chain_up(s, 8, 0);
     step = next_step(s);
     assert_in_range(step.masks.count, 1, 2);
-    assert_true(step.segments[0].sampling.mask > number);
+    assert_true(step.segments[0].ask.sampling.mask > number);
     lh_scheduler_destroy(s);
 }
 
@@ -256,7 +256,7 @@ static void a_worker_that_lost_a_mask_gets_it_again(void **state) {
     assert_null(lh_scheduler_fault(s));
     for (step = next_step(s); step.rows == 0; step = next_step(s))
         answer_step(s, step.step);
-    assert_int_equal(step.segments[0].sampling.counter, 12);
+    assert_int_equal(step.segments[0].ask.sampling.counter, 12);
     assert_int_equal(step.masks.count, 1);
     draw(s, &step, LH_STEP_NO_TOKEN);
     assert_non_null(lh_scheduler_fault(s));

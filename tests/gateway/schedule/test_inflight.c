@@ -102,7 +102,7 @@ static void another_step_that_moves_is_no_excuse(void **state) {
     step_at(s, 0);
     submit(s, 10, 1, 0);
     step_at(s, 2000 * MS);
-    const lh_step_result result = {.sequence = 2, .position = 10, .sample.token = 3};
+    const lh_step_result result = {.sequence = 2, .position = 10, .answer.token = 3};
     assert_int_equal(lh_scheduler_results(s, 7, 2, &result, 1, 2900 * MS, NULL), LH_OK);
     lh_scheduler_tick(s, LEAST_US);
     assert_non_null(lh_scheduler_fault(s));
@@ -485,9 +485,9 @@ static void a_record_forgets_what_it_held(void **state) {
     assert_false(lh_inflight_holds(inflight, &live));
     lh_inflight_detach(inflight, &live);
     assert_ptr_equal(step->segments[1].sequence, &live);
-    step->segments[1].sample = true;
+    step->segments[1].due.draws = true;
     assert_null(lh_inflight_step_awaits(
-        step, &(lh_step_result){.sequence = 2, .position = 1, .sample.token = 3}));
+        step, &(lh_step_result){.sequence = 2, .position = 1, .answer.token = 3}));
     live.request.trace = 9;
     assert_int_equal(lh_inflight_step_traced_parts(step, parts, 2), 0);
     live.request.trace = 0;
@@ -552,7 +552,7 @@ static void each_stages_part_of_a_prompts_step_is_believed(void **state) {
     assert_int_equal(lh_inflight_step_believed_us(inflight, &step, us), 0);
     lh_overlap_planner_update(planner, &costs);
     for (int draws = 0; draws < 2; draws++) {
-        step.segments[0].sample = draws;
+        step.segments[0].due.draws = draws;
         assert_int_equal(lh_inflight_step_believed_us(inflight, &step, us), 2);
         assert_near(us[0], lh_cost_stage_us(&costs.stages[0], 40, 8));
         assert_near(us[1], lh_cost_stage_us(&costs.stages[1], 40, 8) + (draws ? 300 : 0));

@@ -87,11 +87,11 @@ static void the_prompt_goes_in_chunks_and_then_each_row_draws(void **state) {
             for (uint32_t r = 0; r < segment->rows; r++)
                 assert_int_equal(manifest.tokens[row + r], 500 + rows + row + r);
             row += segment->rows;
-            if (!segment->sample)
+            if (!segment->ask.draws)
                 continue;
-            assert_int_equal(segment->sampling.counter, PROMPT + drawn);
-            assert_int_equal(segment->sampling.seed, 9);
-            assert_int_equal(segment->sampling.bias_count, drawn < 2); /* bans the stop token */
+            assert_int_equal(segment->ask.sampling.counter, PROMPT + drawn);
+            assert_int_equal(segment->ask.sampling.seed, 9);
+            assert_int_equal(segment->ask.sampling.bias_count, drawn < 2); /* bans the stop token */
             drawn++;
             draws_here++;
         }
@@ -113,11 +113,11 @@ static void with_penalties_a_step_draws_once(void **state) {
         lh_step_manifest manifest = next_step(ROWS);
         const lh_step_segment *last = &manifest.segments[manifest.segment_count - 1];
         assert_int_equal(manifest.segment_count, 1);
-        if (!last->sample)
+        if (!last->ask.draws)
             continue;
         uint32_t counted = 0;
-        for (uint32_t i = 0; i < last->sampling.count_count; i++)
-            counted += last->sampling.counts[i].output_count;
+        for (uint32_t i = 0; i < last->ask.sampling.count_count; i++)
+            counted += last->ask.sampling.counts[i].output_count;
         assert_int_equal(counted, drawn++);
     }
     assert_int_equal(drawn, DRAWS);
@@ -129,11 +129,11 @@ static void draws_are_kept_by_position_in_any_order(void **state) {
     (void)state;
     begin();
     for (uint32_t i = DRAWS; i-- > 0;) {
-        lh_step_result result = {.position = PROMPT + i, .sample = {.token = i}};
+        lh_step_result result = {.position = PROMPT + i, .answer = {.token = i}};
         assert_int_equal(lh_recomputation_take(&again, &result), i == 0);
     }
     for (uint32_t i = 0; i < DRAWS; i++) {
-        lh_sample_result sample = {.token = i};
+        lh_row_answer sample = {.token = i};
         assert_true(draws[i] == lh_answer_draw_digest(&sample));
         sample.logprob = -1;
         assert_false(draws[i] == lh_answer_draw_digest(&sample));

@@ -29,7 +29,7 @@ static void a_broken_chain_is_replayed(void **state) {
     assert_int_equal(m.rows, 11);
     assert_int_equal(m.tokens[10], 5);
     assert_int_equal(m.segments[0].first_position, 0);
-    assert_int_equal(m.segments[0].sampling.counter, 11);
+    assert_int_equal(m.segments[0].ask.sampling.counter, 11);
     uint64_t number = m.segments[0].sequence;
     assert_int_equal(bring_token(s, 7, m.step, number, 11, 6), LH_ERR_STALE);
     assert_int_equal(bring_token(s, 9, m.step, number, 11, 6), LH_OK);
@@ -229,7 +229,7 @@ static void where_caches_are_kept_only_what_was_under_way_is_sent_again(void **s
     assert_int_equal(m.tokens[0], 5);
     assert_int_equal(m.segments[0].sequence, 1);
     assert_int_equal(m.segments[0].first_position, 40);
-    assert_int_equal(m.segments[0].sampling.counter, 41);
+    assert_int_equal(m.segments[0].ask.sampling.counter, 41);
     lh_scheduler_step_done(s, 8, 1, LH_OK, "", 0);
     assert_int_equal(bring_token(s, 8, 2, 1, 41, 6), LH_OK);
     assert_int_equal(ears[0].count, 2);
@@ -325,12 +325,12 @@ static void a_new_first_stage_gets_the_history_alone(void **state) {
     assert_int_equal(m.hop_limit, 1);
     assert_int_equal(m.rows, 40);
     assert_int_equal(m.segments[0].first_position, 0);
-    assert_false(m.segments[0].sample);
+    assert_false(m.segments[0].ask.draws);
     m = next_step(s);
     assert_int_equal(m.hop_limit, 0);
     assert_int_equal(m.rows, 1);
     assert_int_equal(m.segments[0].first_position, 40);
-    assert_true(m.segments[0].sample);
+    assert_true(m.segments[0].ask.draws);
     for (uint64_t step = 1; step <= 2; step++)
         lh_scheduler_step_done(s, 8, step, LH_OK, "", 0);
     assert_int_equal(bring_token(s, 8, 3, 1, 41, 6), LH_OK);

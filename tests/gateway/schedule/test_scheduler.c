@@ -24,7 +24,7 @@ static void a_prompt_goes_in_chunks_and_only_the_last_draws(void **state) {
         assert_int_equal(m.step_class, LH_STEP_PREFILL);
         assert_int_equal(m.rows, rows[i]);
         assert_int_equal(m.segments[0].first_position, 16 * i);
-        assert_int_equal(m.segments[0].sample, i == 2);
+        assert_int_equal(m.segments[0].ask.draws, i == 2);
         assert_int_equal(m.tokens[0], 16 * i % 50);
     }
     assert_no_step(s);
@@ -38,7 +38,7 @@ static void a_prompt_goes_in_chunks_and_only_the_last_draws(void **state) {
     assert_int_equal(m.rows, 1);
     assert_int_equal(m.tokens[0], 77);
     assert_int_equal(m.segments[0].first_position, 40);
-    assert_int_equal(m.segments[0].sampling.counter, 41);
+    assert_int_equal(m.segments[0].ask.sampling.counter, 41);
     lh_scheduler_destroy(s);
 }
 
@@ -92,8 +92,8 @@ static void a_truncation_rides_along(void **state) {
     assert_int_equal(submit_request(s, &one, 0, 0), LH_OK);
     assert_int_equal(submit_request(s, &many, 1, 0), LH_OK);
     next_step(s);
-    lh_step_result results[] = {{.sequence = 1, .position = 10, .sample.token = 3},
-                                {.sequence = 2, .position = 10, .sample.token = 4}};
+    lh_step_result results[] = {{.sequence = 1, .position = 10, .answer.token = 3},
+                                {.sequence = 2, .position = 10, .answer.token = 4}};
     assert_int_equal(lh_scheduler_results(s, 7, 1, results, 2, 0, NULL), LH_OK);
     lh_step_manifest m = next_step(s);
     assert_int_equal(m.rows, 1);
@@ -151,16 +151,17 @@ static void an_impossible_token_is_a_fault(void **state) {
         request.sampling.top_logprobs = 1;
         assert_int_equal(submit_request(s, &request, 0, 0), LH_OK);
         next_step(s);
+        lh_token_logprob tops[2] = {0};
         lh_step_result result = {
-            .sequence = 1, .position = 10, .sample.token = 5, .sample.top_count = 1};
+            .sequence = 1, .position = 10, .answer = {.token = 5, .top_count = 1, .top = tops}};
         if (kind == 0)
-            result.sample.token = 1000;
+            result.answer.token = 1000;
         else if (kind == 1)
-            result.sample.logprob = NAN;
+            result.answer.logprob = NAN;
         else if (kind == 2)
-            result.sample.top_count = 2;
+            result.answer.top_count = 2;
         else
-            result.sample.top[0].token = 4000000000u;
+            tops[0].token = 4000000000u;
         lh_error error;
         assert_int_equal(lh_scheduler_results(s, 7, 1, &result, 1, 0, &error), LH_ERR_MALFORMED);
         assert_non_null(lh_scheduler_fault(s));
@@ -220,16 +221,16 @@ static lh_status bring_scores(const lh_token_score *score, uint32_t count) {
     assert_int_equal(submit_request(s, &request, 0, 0), LH_OK);
     lh_step_manifest m = next_step(s);
     assert_int_equal(m.rows, 4);
-    assert_int_equal(m.segments[0].scoring.rows, 4);
-    assert_int_equal(m.segments[0].scoring.next_token, 4);
+    assert_int_equal(m.segments[0].ask.scoring.rows, 4);
+    assert_int_equal(m.segments[0].ask.scoring.next_token, 4);
     for (uint32_t i = 0; i < 5; i++)
         scores[i] = (lh_token_score){.logprob = -1, .rank = 1};
     scores[3] = *score;
     const lh_step_result result = {.sequence = 1,
                                    .position = 4,
-                                   .sample.token = LH_STEP_NO_TOKEN,
-                                   .score_count = count,
-                                   .scores = scores};
+                                   .answer.token = LH_STEP_NO_TOKEN,
+                                   .answer.score_count = count,
+                                   .answer.scores = scores};
     lh_status status = lh_scheduler_results(s, 7, 1, &result, 1, 0, NULL);
     assert_true((status == LH_OK) == !lh_scheduler_fault(s));
     lh_scheduler_destroy(s);
@@ -262,10 +263,11 @@ static void what_is_just_possible_is_taken(void **state) {
     request.sampling.top_logprobs = 1;
     assert_int_equal(submit_request(s, &request, 0, 0), LH_OK);
     next_step(s);
-    lh_step_result result = {.sequence = 1, .position = 10, .sample = {.token = 999}};
-    result.sample.logprob = 1e-6f;
-    result.sample.top_count = 1;
-    result.sample.top[0] = (lh_token_logprob){999, 1e-6f};
+    lh_token_logprob top = {999, 1e-6f};
+    lh_step_result result = {
+        .sequence = 1,
+        .position = 10,
+        .answer = {.token = 999, .logprob = 1e-6f, .top_count = 1, .top = &top}};
     assert_int_equal(lh_scheduler_results(s, 7, 1, &result, 1, 0, NULL), LH_OK);
     assert_null(lh_scheduler_fault(s));
     assert_int_equal(ears[0].tokens[0], 999);
@@ -281,7 +283,9 @@ static void an_impossible_token_for_nobody_is_a_fault_too(void **state) {
     assert_int_equal(submit_request(s, &request, 1, 0), LH_OK);
     assert_int_equal(next_step(s).segment_count, 2);
     lh_scheduler_cancel(s, 0);
-    lh_step_result result = {.sequence = 1, .position = 12, .sample.top_count = 21};
+    lh_token_logprob tops[21] = {0};
+    lh_step_result result = {
+        .sequence = 1, .position = 12, .answer = {.top_count = 21, .top = tops}};
     assert_int_equal(lh_scheduler_results(s, 7, 1, &result, 1, 0, NULL), LH_ERR_MALFORMED);
     assert_non_null(lh_scheduler_fault(s));
     lh_scheduler_destroy(s);

@@ -5,7 +5,7 @@
 
 #include <cmocka.h>
 
-#include "gateway/schedule/sequence.h"
+#include "gateway/schedule/sequence_ask.h"
 #include "tests/support/failing_malloc.h"
 
 static const uint32_t prompt[] = {5, 6, 5, 7};
@@ -28,6 +28,13 @@ static lh_sequence *create(const lh_sequence_request *request) {
     return sequence;
 }
 
+/* How its next token is drawn. */
+static lh_sampling sampling_of(const lh_sequence *s) {
+    const lh_row_ask ask = lh_sequence_ask(s, lh_sequence_pending(s));
+    assert_true(ask.draws);
+    return ask.sampling;
+}
+
 static void a_sequence_grows(void **state) {
     (void)state;
     lh_sequence_request request = plain_request();
@@ -36,14 +43,14 @@ static void a_sequence_grows(void **state) {
     assert_null(s->request.prompt); /* which is the caller's */
     assert_int_equal(lh_sequence_positions(s), 7);
     assert_int_equal(lh_sequence_pending(s), 4);
-    assert_int_equal(lh_sequence_sampling(s).counter, 4);
-    assert_int_equal(lh_sequence_sampling(s).seed, 42);
-    assert_int_equal(lh_sequence_sampling(s).count_count, 0);
+    assert_int_equal(sampling_of(s).counter, 4);
+    assert_int_equal(sampling_of(s).seed, 42);
+    assert_int_equal(sampling_of(s).count_count, 0);
     s->kv.computed = 4;
     lh_sequence_append(s, 11);
     assert_int_equal(lh_sequence_pending(s), 1);
     assert_int_equal(lh_sequence_generated(s), 1);
-    assert_int_equal(lh_sequence_sampling(s).counter, 5);
+    assert_int_equal(sampling_of(s).counter, 5);
     assert_true(lh_sequence_stops_at(s, 2) && lh_sequence_stops_at(s, 3));
     assert_false(lh_sequence_stops_at(s, 11));
     lh_sequence_destroy(s);
@@ -69,7 +76,7 @@ static void stop_tokens_are_banned_until_min_tokens(void **state) {
     lh_sequence *s = create(&request);
     float bias = 0;
     for (int generated = 0; generated < 2; generated++) {
-        lh_sampling early = lh_sequence_sampling(s);
+        lh_sampling early = sampling_of(s);
         assert_int_equal(early.bias_count, 3);
         assert_int_equal(bias_of(&early, 10, &bias), 1);
         assert_true(bias == 1.5f);
@@ -80,7 +87,7 @@ static void stop_tokens_are_banned_until_min_tokens(void **state) {
         assert_false(lh_sequence_stops_at(s, 2));
         lh_sequence_append(s, 20);
     }
-    lh_sampling late = lh_sequence_sampling(s);
+    lh_sampling late = sampling_of(s);
     assert_int_equal(late.bias_count, 2);
     assert_int_equal(bias_of(&late, 3, &bias), 1);
     assert_true(bias == 50.0f);
@@ -95,7 +102,7 @@ static void penalties_bring_the_counts(void **state) {
     lh_sequence *s = create(&request);
     lh_sequence_append(s, 6);
     lh_sequence_append(s, 9);
-    lh_sampling sampling = lh_sequence_sampling(s);
+    lh_sampling sampling = sampling_of(s);
     const lh_token_count expected[] = {{5, 2, 0}, {6, 1, 1}, {7, 1, 0}, {9, 0, 1}};
     assert_int_equal(sampling.count_count, 4);
     for (int i = 0; i < 4; i++) {
@@ -117,7 +124,7 @@ static void many_distinct_tokens_are_counted(void **state) {
     request.sampling.frequency_penalty = 1;
     lh_sequence *s;
     assert_int_equal(lh_sequence_create(&request, 1, 10000, &s, NULL), LH_OK);
-    lh_sampling sampling = lh_sequence_sampling(s);
+    lh_sampling sampling = sampling_of(s);
     assert_int_equal(sampling.count_count, 2500);
     for (uint32_t i = 0; i < 2500; i++)
         assert_int_equal(sampling.counts[i].prompt_count, 2);
@@ -125,7 +132,7 @@ static void many_distinct_tokens_are_counted(void **state) {
 }
 
 /* A prompt of `tokens`, `computed` of whose positions are on their way and `scored` told. */
-static lh_step_scoring scoring_of(uint32_t computed, uint32_t scored, uint32_t rows) {
+static lh_row_scoring scoring_of(uint32_t computed, uint32_t scored, uint32_t rows) {
     static const uint32_t six[6] = {11, 12, 13, 14, 15, 16};
     lh_sequence_request request = plain_request();
     request.prompt = six;
@@ -138,7 +145,7 @@ static lh_step_scoring scoring_of(uint32_t computed, uint32_t scored, uint32_t r
     s->kv.computed = computed;
     s->scored = scored;
     assert_int_equal(lh_sequence_is_scored(s), scored == 5);
-    lh_step_scoring scoring = lh_sequence_scoring(s, rows);
+    lh_row_scoring scoring = lh_sequence_ask(s, rows).scoring;
     lh_sequence_destroy(s);
     return scoring;
 }
@@ -149,7 +156,7 @@ static void the_rows_before_the_last_one_are_scored(void **state) {
     (void)state;
     static const struct {
         uint32_t computed, scored, rows;
-        lh_step_scoring expected;
+        lh_row_scoring expected;
     } rows[] = {
         {0, 0, 4, {0, 4, 2, 15}},
         {0, 0, 5, {0, 5, 2, 16}},
@@ -162,7 +169,7 @@ static void the_rows_before_the_last_one_are_scored(void **state) {
         {0, 4, 4, {0, 0, 0, LH_STEP_NO_TOKEN}},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        lh_step_scoring got = scoring_of(rows[i].computed, rows[i].scored, rows[i].rows);
+        lh_row_scoring got = scoring_of(rows[i].computed, rows[i].scored, rows[i].rows);
         assert_memory_equal(&got, &rows[i].expected, sizeof got);
     }
 }
@@ -221,7 +228,7 @@ static void what_just_fits_is_taken(void **state) {
     lh_sequence *s;
     assert_int_equal(lh_sequence_create(&request, 1, 5, &s, NULL), LH_OK);
     assert_int_equal(s->request.stop_token_count, LH_SEQUENCE_STOP_TOKENS_MAX);
-    assert_int_equal(lh_sequence_sampling(s).top_logprobs, LH_TOP_LOGPROBS_MAX);
+    assert_int_equal(sampling_of(s).top_logprobs, LH_TOP_LOGPROBS_MAX);
     assert_int_equal(lh_sequence_scope(s).tenant, 0);
     lh_sequence_destroy(s);
     request = plain_request();

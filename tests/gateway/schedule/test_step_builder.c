@@ -85,7 +85,7 @@ static void rows_go_as_far_as_there_is_room(void **state) {
         assert_int_equal(manifest.segments[i].sequence, i + 1);
         assert_int_equal(manifest.segments[i].first_position, 0);
         assert_int_equal(manifest.segments[i].rows, rows[i]);
-        assert_int_equal(manifest.segments[i].sample, i != 1);
+        assert_int_equal(manifest.segments[i].ask.draws, i != 1);
         assert_false(manifest.segments[i].forks);
         assert_true(step->segments[i].is_first);
         for (uint32_t k = 0; k < rows[i]; k++)

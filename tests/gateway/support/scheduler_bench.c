@@ -129,7 +129,7 @@ void assert_no_step(lh_scheduler *scheduler) {
 
 lh_status bring_token(lh_scheduler *scheduler, uint32_t epoch, uint64_t step, uint64_t sequence,
                       uint32_t position, uint32_t token) {
-    lh_step_result result = {.sequence = sequence, .position = position, .sample.token = token};
+    lh_step_result result = {.sequence = sequence, .position = position, .answer.token = token};
     lh_error error;
     return lh_scheduler_results(scheduler, epoch, step, &result, 1, 0, &error);
 }

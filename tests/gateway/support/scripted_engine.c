@@ -29,6 +29,7 @@ typedef struct scripted_sequence {
     lh_sequence_request request;
     bool no_stop, delivering, cancelled;
     bool has_scored;
+    lh_row_answer answer;   /* of the event that is being delivered */
     lh_token_score *scores; /* of its prompt, once told */
     uint32_t forced;        /* token, or UINT32_MAX */
     uint32_t sampled;
@@ -206,10 +207,11 @@ static void score(scripted_sequence *sequence, lh_sequence_event *event) {
         for (uint32_t k = 0; k < scores[i].top_count; k++)
             scores[i].top[k] = (lh_token_logprob){FIRST_BYTE_TOKEN + '0' + k, -0.125f - (float)k};
     }
-    event->kind = LH_SEQUENCE_SCORES;
+    event->kind = LH_SEQUENCE_PROMPT;
     event->position = 1;
-    event->score_count = count;
-    event->scores = sequence->scores = scores;
+    sequence->scores = scores;
+    sequence->answer = (lh_row_answer){.score_count = count, .scores = scores};
+    event->answer = &sequence->answer;
     sequence->has_scored = true;
 }
 
@@ -220,13 +222,16 @@ static void draw(scripted_sequence *sequence, lh_sequence_event *event, lh_token
             ? sequence->forced
             : (unsigned char)sequence->script.text[sequence->at++ % sequence->script.length] +
                   FIRST_BYTE_TOKEN;
-    event->logprob = -0.25f;
-    event->digest = sequence->request.sampling.want_digest ? 0x1000u + sequence->sampled : 0;
-    event->top_count = sequence->request.sampling.top_logprobs;
-    for (uint32_t i = 0; i < event->top_count; i++)
+    sequence->answer = (lh_row_answer){
+        .token = event->token,
+        .logprob = -0.25f,
+        .digest = sequence->request.sampling.want_digest ? 0x1000u + sequence->sampled : 0,
+        .top_count = sequence->request.sampling.top_logprobs,
+        .top = tops};
+    for (uint32_t i = 0; i < sequence->answer.top_count; i++)
         tops[i] =
             (lh_token_logprob){i ? (event->token + i) % 259 : event->token, -0.25f - (float)i};
-    event->top = tops;
+    event->answer = &sequence->answer;
     sequence->sampled++;
 }
 

@@ -52,7 +52,7 @@ static lh_status run_trials(const bench *b, uint32_t stage, const _Atomic bool *
     return status;
 }
 
-static void keep_digest(void *context, uint64_t sequence, const lh_sample_result *result) {
+static void keep_digest(void *context, uint64_t sequence, const lh_row_answer *result) {
     (void)sequence;
     *(uint64_t *)context = result->digest;
 }
@@ -64,8 +64,8 @@ static uint64_t digest_of(bench *b, uint64_t sequence) {
     const lh_step_segment segment = {
         .sequence = sequence,
         .rows = 8,
-        .sample = true,
-        .sampling = {.top_p = 1, .repetition_penalty = 1, .want_digest = true}};
+        .ask.draws = true,
+        .ask.sampling = {.top_p = 1, .repetition_penalty = 1, .want_digest = true}};
     const lh_batch batch = {.rows = 8, .tokens = tokens, .segment_count = 1, .segments = &segment};
     const stage_chain_events events = {.context = &digest, .on_sample = keep_digest};
     assert_int_equal(stage_chain_run(b->chain, &batch, &events, NULL), LH_OK);

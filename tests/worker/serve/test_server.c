@@ -25,7 +25,7 @@ static void generate(ring *r, uint32_t chunk, uint32_t count) {
     for (uint32_t first = 0; first < PROMPT; first += chunk) {
         uint32_t rows = PROMPT - first < chunk ? PROMPT - first : chunk;
         lh_step_segment segment = ring_segment(5, first, rows);
-        segment.sample = first + rows == PROMPT;
+        segment.ask.draws = first + rows == PROMPT;
         lh_step_manifest manifest = ring_manifest(r, number++, &segment, r->prompt + first);
         ring_submit(r, &manifest, &steps[pending++]);
     }
@@ -36,7 +36,7 @@ static void generate(ring *r, uint32_t chunk, uint32_t count) {
     }
     for (uint32_t i = 1; i < count; i++) {
         lh_step_segment segment = ring_segment(5, PROMPT + i - 1, 1);
-        uint32_t token = r->results[r->result_count - 1].sample.token;
+        uint32_t token = r->results[r->result_count - 1].answer.token;
         lh_step_manifest manifest = ring_manifest(r, number++, &segment, &token);
         assert_int_equal(ring_run(r, &manifest, &steps[0]), LH_OK);
     }
@@ -45,26 +45,36 @@ static void generate(ring *r, uint32_t chunk, uint32_t count) {
 
 #define GENERATED 6u
 
-static void results_of(const ring_options *options, uint32_t chunk, lh_step_result *results) {
+/* The results as bytes. */
+typedef struct result_bytes {
+    size_t length;
+    uint8_t bytes[1024];
+} result_bytes;
+
+static void results_of(const ring_options *options, uint32_t chunk, result_bytes *told) {
     ring r;
+    const lh_step_result *results = r.results;
     ring_open(&r, options);
     generate(&r, chunk, GENERATED);
-    memcpy(results, r.results, GENERATED * sizeof *results);
+    memset(told, 0, sizeof *told);
+    assert_int_equal(lh_step_encode_results(results, GENERATED, told->bytes, sizeof told->bytes,
+                                            &told->length, NULL),
+                     LH_OK);
     for (uint32_t i = 0; i < GENERATED; i++) {
         assert_int_equal(results[i].sequence, 5);
         assert_int_equal(results[i].position, PROMPT + i);
-        assert_int_equal(results[i].sample.top_count, 2);
-        assert_int_equal(results[i].sample.top[0].token, results[i].sample.token);
-        assert_true(results[i].sample.digest != 0);
+        assert_int_equal(results[i].answer.top_count, 2);
+        assert_int_equal(results[i].answer.top[0].token, results[i].answer.token);
+        assert_true(results[i].answer.digest != 0);
     }
     ring_close(&r);
 }
 
 static void test_one_answer_bit_for_bit(void **state) {
     (void)state;
-    lh_step_result expected[GENERATED], got[GENERATED];
+    result_bytes expected, got;
     ring_options options = ring_default_options(1);
-    results_of(&options, PROMPT, expected);
+    results_of(&options, PROMPT, &expected);
     struct {
         uint32_t workers, column_shards, threads, chunk, connections;
     } rows[] = {{1, 1, 2, 7, 1}, {2, 1, 1, PROMPT, 1}, {2, 4, 1, 7, 1}, {3, 5, 2, 4, 1},
@@ -74,38 +84,38 @@ static void test_one_answer_bit_for_bit(void **state) {
         options.column_shards = rows[i].column_shards;
         options.threads = rows[i].threads;
         options.hop_connections = rows[i].connections;
-        results_of(&options, rows[i].chunk, got);
-        assert_memory_equal(got, expected, sizeof(expected));
+        results_of(&options, rows[i].chunk, &got);
+        assert_memory_equal(&got, &expected, sizeof expected);
     }
 }
 
 static void test_f16_depends_on_the_split_alone(void **state) {
     (void)state;
-    lh_step_result expected[GENERATED], got[GENERATED];
+    result_bytes expected, got;
     ring_options options = ring_default_options(2);
     options.wire = LH_WIRE_F16;
-    results_of(&options, PROMPT, expected);
+    results_of(&options, PROMPT, &expected);
     options.column_shards = 4;
-    results_of(&options, 5, got);
-    assert_memory_equal(got, expected, sizeof(expected));
+    results_of(&options, 5, &got);
+    assert_memory_equal(&got, &expected, sizeof expected);
 }
 
 static void test_small_windows_and_queues_only_slow_down(void **state) {
     (void)state;
-    lh_step_result expected[GENERATED], got[GENERATED];
+    result_bytes expected, got;
     ring_options options = ring_default_options(1);
-    results_of(&options, PROMPT, expected);
+    results_of(&options, PROMPT, &expected);
     options = ring_default_options(3);
     options.limits.window_bytes = 65535;
     options.column_shards = 5;
     options.inbox_bytes = 1;
     options.outbox_bytes = 1;
     options.steps_max = 2;
-    results_of(&options, 3, got);
-    assert_memory_equal(got, expected, sizeof(expected));
+    results_of(&options, 3, &got);
+    assert_memory_equal(&got, &expected, sizeof expected);
     options.hop_connections = 4;
-    results_of(&options, 3, got);
-    assert_memory_equal(got, expected, sizeof(expected));
+    results_of(&options, 3, &got);
+    assert_memory_equal(&got, &expected, sizeof expected);
 }
 
 /* worker: that tells it; NULL: whoever of them is first. */
@@ -235,9 +245,9 @@ static void test_a_failure_further_on_names_its_worker(void **state) {
     ring_open_workers(&r, 3);
     lh_step_segment segment = ring_segment(1, 0, PROMPT);
     /* a token that is not in the vocabulary: only the last stage minds */
-    segment.sampling.bias_count = 1;
+    segment.ask.sampling.bias_count = 1;
     lh_token_bias bias = {100000, 1};
-    segment.sampling.biases = &bias;
+    segment.ask.sampling.biases = &bias;
     lh_step_manifest manifest = ring_manifest(&r, 1, &segment, NULL);
     ring_step step;
     assert_true(ring_run(&r, &manifest, &step) == LH_ERR_LIMIT || step.status == LH_ERR_INVALID);
@@ -249,7 +259,7 @@ static void test_a_failure_further_on_names_its_worker(void **state) {
     manifest =
         (lh_step_manifest){.epoch = 1, .step = 2, .truncation_count = 1, .truncations = &freed};
     assert_int_equal(ring_run(&r, &manifest, &step), LH_OK);
-    segment.sampling.bias_count = 0;
+    segment.ask.sampling.bias_count = 0;
     manifest = ring_manifest(&r, 3, &segment, NULL);
     assert_int_equal(ring_run(&r, &manifest, &step), LH_OK);
     segment = ring_segment(1, 5, 1);
@@ -645,7 +655,7 @@ static void test_times(void **state) {
     expect_hop(&times[1], &times[2]);
     r.times_length = 0;
     segment = ring_segment(5, PROMPT, 1);
-    manifest = ring_manifest(&r, 2, &segment, &r.results[0].sample.token);
+    manifest = ring_manifest(&r, 2, &segment, &r.results[0].answer.token);
     assert_int_equal(ring_run(&r, &manifest, &step), LH_OK);
     assert_int_equal(r.times_length, 0); /* where it was not asked for, nothing comes */
     ring_close(&r);
@@ -689,12 +699,12 @@ static void test_a_kept_cache_goes_on(void **state) {
     assert_int_equal(ring_run(&r, &manifest, &step), LH_OK);
     size_t free_pages = ring_pages_free(&r, 1);
     uint32_t count = r.result_count;
-    rest.sampling = whole.sampling;
-    rest.sample = true;
+    rest.ask.sampling = whole.ask.sampling;
+    rest.ask.draws = true;
     manifest = ring_manifest(&r, 2, &rest, r.prompt + PROMPT / 2);
     assert_int_equal(ring_run(&r, &manifest, &step), LH_OK);
     assert_int_equal(r.result_count, count + 1);
-    assert_int_equal(r.results[count].sample.token, r.results[0].sample.token);
+    assert_int_equal(r.results[count].answer.token, r.results[0].answer.token);
     assert_int_equal(ring_pages_free(&r, 1), free_pages); /* that of sequence 1 is free */
     manifest = ring_manifest(&r, 3, &whole, NULL);
     assert_int_equal(ring_run(&r, &manifest, &step), LH_OK); /* it is forgotten: begins anew */
@@ -742,7 +752,7 @@ static void test_a_step_may_end_before_the_ring(void **state) {
     ring_open_workers(&r, 3);
     lh_step_segment whole = ring_segment(1, 0, PROMPT), half = ring_segment(2, 0, PROMPT / 2),
                     rest = ring_segment(2, PROMPT / 2, PROMPT - PROMPT / 2);
-    half.sample = false;
+    half.ask.draws = false;
     lh_step_manifest manifest = ring_manifest(&r, 1, &whole, NULL);
     assert_int_equal(ring_run(&r, &manifest, &step), LH_OK);
     manifest = ring_manifest(&r, 2, &half, NULL);
@@ -764,7 +774,7 @@ static void test_a_step_may_end_before_the_ring(void **state) {
     manifest = ring_manifest(&r, 3, &rest, r.prompt + PROMPT / 2);
     assert_int_equal(ring_run(&r, &manifest, &step), LH_OK);
     assert_int_equal(r.result_count, count + 1);
-    assert_int_equal(r.results[count].sample.token, r.results[0].sample.token);
+    assert_int_equal(r.results[count].answer.token, r.results[0].answer.token);
     manifest = ring_manifest(&r, 4, &half, NULL); /* beyond what they have */
     manifest.hop_limit = 1;
     expect_failure(&r, &manifest, LH_ERR_INVALID, "w1");

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 static const lh_step_segment segments[] = {
-    {.sequence = 1, .first_position = 100, .rows = 1, .sample = true},
+    {.sequence = 1, .first_position = 100, .rows = 1, .ask.draws = true},
     {.sequence = 2, .first_position = 10, .rows = 7}};
 static const lh_step_manifest manifest = {.rows = 8, .segment_count = 2, .segments = segments};
 

@@ -283,8 +283,8 @@ lh_status run_step(reconciler_bench *b, uint32_t epoch) {
     lh_step_submission *submission;
     lh_step_segment segment = {.sequence = 1,
                                .rows = 3,
-                               .sample = true,
-                               .sampling = {.top_p = 1, .repetition_penalty = 1}};
+                               .ask.draws = true,
+                               .ask.sampling = {.top_p = 1, .repetition_penalty = 1}};
     lh_step_manifest manifest = {.epoch = epoch,
                                  .step = 1,
                                  .step_class = LH_STEP_PREFILL,

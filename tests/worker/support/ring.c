@@ -47,8 +47,15 @@ static lh_status on_results(void *context, const lh_step_result *results, uint32
     (void)error;
     ring *r = ((post *)context)->ring;
     assert_true(r->result_count + count <= RING_RESULTS_MAX);
-    memcpy(r->results + r->result_count, results, count * sizeof *results);
-    r->result_count += count;
+    for (uint32_t i = 0; i < count; i++) {
+        const lh_row_answer *answer = &results[i].answer;
+        lh_token_logprob *tops = r->tops[r->result_count];
+        assert_true(answer->score_count == 0 && answer->pooled_count == 0);
+        if (answer->top_count > 0)
+            memcpy(tops, answer->top, answer->top_count * sizeof *tops);
+        r->results[r->result_count] = results[i];
+        r->results[r->result_count++].answer.top = tops;
+    }
     return LH_OK;
 }
 
@@ -201,12 +208,12 @@ lh_step_segment ring_segment(uint64_t sequence, uint32_t first, uint32_t rows) {
     return (lh_step_segment){.sequence = sequence,
                              .first_position = first,
                              .rows = rows,
-                             .sample = true,
-                             .sampling = {.top_p = 1,
-                                          .repetition_penalty = 1,
-                                          .want_digest = true,
-                                          .want_logprob = true,
-                                          .top_logprobs = 2}};
+                             .ask.draws = true,
+                             .ask.sampling = {.top_p = 1,
+                                              .repetition_penalty = 1,
+                                              .want_digest = true,
+                                              .want_logprob = true,
+                                              .top_logprobs = 2}};
 }
 
 lh_step_manifest ring_manifest(const ring *r, uint64_t number, const lh_step_segment *segment,

@@ -54,7 +54,8 @@ typedef struct ring {
     bool connected;
     int refuse_results; /* the gateway answers results with this code; 0: takes them */
     uint32_t result_count;
-    lh_step_result results[RING_RESULTS_MAX];
+    lh_step_result results[RING_RESULTS_MAX]; /* draws: their tops are in `tops` */
+    lh_token_logprob tops[RING_RESULTS_MAX][LH_TOP_LOGPROBS_MAX];
     size_t times_length; /* of the answer that came last with times */
     uint8_t times[1 << 16];
     int closed;

@@ -14,7 +14,7 @@ struct lh_stage {
 struct lh_stage_step {
     uint32_t name, accepted;
     lh_batch batch;
-    uint64_t sampled[8];
+    uint32_t sampled[8];
     lh_sampling sampling[8];
     uint32_t sampled_count;
 };
@@ -179,9 +179,9 @@ lh_status lh_stage_begin(lh_stage *stage, const lh_batch *batch, lh_stage_step *
         return lh_fail(error, LH_ERR_NO_MEMORY, "scripted stage: out of memory");
     made->name = batch->tokens[0];
     for (uint32_t i = 0; i < batch->segment_count; i++)
-        if (batch->segments[i].sample) {
-            made->sampling[made->sampled_count] = batch->segments[i].sampling;
-            made->sampled[made->sampled_count++] = batch->segments[i].sequence;
+        if (batch->segments[i].ask.draws) {
+            made->sampling[made->sampled_count] = batch->segments[i].ask.sampling;
+            made->sampled[made->sampled_count++] = i;
         }
     *step = made;
     return LH_OK;
@@ -227,9 +227,9 @@ lh_status lh_stage_finish(lh_stage_step *step, const lh_stage_output *output, lh
     }
     for (uint32_t i = 0; i < step->sampled_count; i++) {
         const lh_sampling *sampling = &step->sampling[i];
-        lh_sample_result result = {.token = sampling->bias_count > 0 ? sampling->biases[0].token
-                                                                     : 1000 + step->name};
-        output->on_sample(output->context, step->sampled[i], &result);
+        lh_row_answer result = {.token = sampling->bias_count > 0 ? sampling->biases[0].token
+                                                                  : 1000 + step->name};
+        output->on_answer(output->context, step->sampled[i], &result);
     }
     return scripted_status("finish", step->name, error);
 }

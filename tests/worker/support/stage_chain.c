@@ -43,8 +43,9 @@ struct stage_chain {
     uint32_t shard_count;
     float *values;
     size_t value_count;
-    uint8_t *wire_bytes; /* a shard on its way */
-    float *arrived;      /* and what comes out of it */
+    uint8_t *wire_bytes;   /* a shard on its way */
+    float *arrived;        /* and what comes out of it */
+    const lh_batch *batch; /* of the step that runs */
     const stage_chain_events *events;
 };
 
@@ -216,7 +217,7 @@ static void on_shard(void *context, const lh_stage_shard *sent) {
     }
 }
 
-static void on_sample(void *context, uint64_t sequence, const lh_sample_result *result) {
+static void on_sample(void *context, uint64_t sequence, const lh_row_answer *result) {
     chain_member *member = context;
     const stage_chain_events *events = member->chain->events;
     note(member, &result->token, sizeof result->token);
@@ -247,6 +248,16 @@ static void on_pooled(void *context, uint32_t segment, const int64_t *sums, uint
     note(member, sums, width * sizeof *sums);
     if (member->number == 0)
         events->on_pooled(events->context, segment, sums, width);
+}
+
+static void on_answer(void *context, uint32_t segment, const lh_row_answer *part) {
+    const chain_member *member = context;
+    if (part->score_count > 0)
+        on_score(context, segment, part->scores);
+    else if (part->pooled_count > 0)
+        on_pooled(context, segment, part->pooled, part->pooled_count);
+    else
+        on_sample(context, member->chain->batch->segments[segment].sequence, part);
 }
 
 static void swap(kept_shard *a, kept_shard *b) {
@@ -293,9 +304,7 @@ static void *finish_member(void *context) {
     const lh_stage_output output = {.context = member,
                                     .on_shard = on_shard,
                                     .wire = chain->options.wire,
-                                    .on_sample = on_sample,
-                                    .on_score = on_score,
-                                    .on_pooled = on_pooled,
+                                    .on_answer = on_answer,
                                     .on_logits = chain->events->on_logits ? on_logits : NULL,
                                     .gather =
                                         member_exchange_gather(chain->exchange, member->number)};
@@ -351,12 +360,13 @@ lh_status stage_chain_run(stage_chain *chain, const lh_batch *batch,
     lh_batch with_cut = *batch;
     with_cut.cut = lh_step_cut_evenly(chain->config.width, chain->options.column_shards);
     chain->events = events;
+    chain->batch = batch;
     for (uint32_t i = 0; i < chain->stages && status == LH_OK; i++)
         status = run_stage(chain, i, &with_cut, error);
     return status;
 }
 
-static void ignore_sample(void *context, uint64_t sequence, const lh_sample_result *result) {
+static void ignore_sample(void *context, uint64_t sequence, const lh_row_answer *result) {
     (void)context;
     (void)sequence;
     (void)result;

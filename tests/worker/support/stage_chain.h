@@ -33,7 +33,8 @@ typedef struct stage_chain stage_chain;
 
 typedef struct stage_chain_events {
     void *context;
-    void (*on_sample)(void *context, uint64_t sequence, const lh_sample_result *result);
+    /* A part of an answer (stage.h), by what it is. */
+    void (*on_sample)(void *context, uint64_t sequence, const lh_row_answer *result);
     void (*on_logits)(void *context, uint64_t sequence, const float *logits,
                       uint32_t vocabulary); /* may be NULL */
     void (*on_score)(void *context, uint32_t segment, const lh_token_score *score); /* likewise */

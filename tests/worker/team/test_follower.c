@@ -159,16 +159,8 @@ static void ignore_shard(void *context, const lh_stage_shard *shard) {
     (void)context, (void)shard;
 }
 
-static void ignore_sample(void *context, uint64_t sequence, const lh_sample_result *result) {
-    (void)context, (void)sequence, (void)result;
-}
-
-static void ignore_score(void *context, uint32_t segment, const lh_token_score *score) {
-    (void)context, (void)segment, (void)score;
-}
-
-static void ignore_pooled(void *context, uint32_t segment, const int64_t *sums, uint32_t width) {
-    (void)context, (void)segment, (void)sums, (void)width;
+static void ignore_answer(void *context, uint32_t segment, const lh_row_answer *part) {
+    (void)context, (void)segment, (void)part;
 }
 
 static lh_status give_shards(lh_stage_step *step, uint32_t rows, uint32_t width, uint64_t *random) {
@@ -190,16 +182,13 @@ static lh_status run_step(lh_stage *stage, uint64_t sequence, uint32_t first, ui
                           uint64_t *random) {
     static const lh_sampling draw = {
         .temperature = 0.9f, .top_p = 1, .repetition_penalty = 1, .seed = 5, .want_digest = true};
-    const lh_stage_output output = {.on_shard = ignore_shard,
-                                    .on_sample = ignore_sample,
-                                    .on_score = ignore_score,
-                                    .on_pooled = ignore_pooled};
+    const lh_stage_output output = {.on_shard = ignore_shard, .on_answer = ignore_answer};
     const bool is_last = lh_stage_made_with(stage)->range.last == lh_stage_config(stage)->layers;
     const lh_step_segment segment = {.sequence = sequence,
                                      .first_position = first,
                                      .rows = rows,
-                                     .sample = is_last,
-                                     .sampling = draw};
+                                     .ask.draws = is_last,
+                                     .ask.sampling = draw};
     const uint32_t width = lh_stage_config(stage)->width;
     uint32_t tokens[ROWS_MAX];
     for (uint32_t i = 0; i < rows; i++)

@@ -54,13 +54,13 @@ static void begins(void **state) {
                                          .rows = 1,
                                          .forks = true,
                                          .source = 3,
-                                         .sample = true,
-                                         .sampling = {.temperature = 0.5f,
-                                                      .top_p = 1,
-                                                      .repetition_penalty = 1,
-                                                      .seed = 77,
-                                                      .bias_count = 1,
-                                                      .biases = &bias}}};
+                                         .ask.draws = true,
+                                         .ask.sampling = {.temperature = 0.5f,
+                                                          .top_p = 1,
+                                                          .repetition_penalty = 1,
+                                                          .seed = 77,
+                                                          .bias_count = 1,
+                                                          .biases = &bias}}};
     const lh_batch batch = {.rows = 3,
                             .tokens = tokens,
                             .segment_count = 2,
@@ -76,8 +76,8 @@ static void begins(void **state) {
     assert_memory_equal(got.order.batch->tokens, tokens, sizeof tokens);
     assert_int_equal(got.order.batch->segment_count, 2);
     assert_int_equal(got.order.batch->segments[1].source, 3);
-    assert_int_equal(got.order.batch->segments[1].sampling.seed, 77);
-    assert_int_equal(got.order.batch->segments[1].sampling.biases[0].token, 7);
+    assert_int_equal(got.order.batch->segments[1].ask.sampling.seed, 77);
+    assert_int_equal(got.order.batch->segments[1].ask.sampling.biases[0].token, 7);
     assert_int_equal(got.order.batch->cut.count, 2);
     assert_int_equal(got.order.batch->cut.ends[1], 64);
     assert_false(got.order.batch->ends_here);

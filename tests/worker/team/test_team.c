@@ -172,9 +172,9 @@ static void pass_shard(void *context, const lh_stage_shard *shard) {
     c->status = lh_stage_accept(c->steps[1], shard, NULL);
 }
 
-static void keep_digest(void *context, uint64_t sequence, const lh_sample_result *result) {
+static void keep_digest(void *context, uint32_t segment, const lh_row_answer *result) {
     chain *c = context;
-    (void)sequence;
+    (void)segment;
     assert_true(c->count < DIGESTS);
     c->digests[c->count++] = result->digest ^ result->token;
 }
@@ -206,7 +206,7 @@ static lh_status run(chain *c, const lh_step_segment *segments, uint32_t count, 
                       .segment_count = count,
                       .segments = segments,
                       .cut = lh_step_cut_evenly(c->of->config.width, 3)};
-    const lh_stage_output output = {.context = c, .on_shard = pass_shard, .on_sample = keep_digest};
+    const lh_stage_output output = {.context = c, .on_shard = pass_shard, .on_answer = keep_digest};
     for (uint32_t i = 0; i < count; i++)
         batch.rows += segments[i].rows;
     for (uint32_t i = 0; i < batch.rows; i++)
@@ -237,8 +237,8 @@ static void generate(chain *c) {
             const lh_step_segment segment = {.sequence = sequence,
                                              .first_position = first,
                                              .rows = rows,
-                                             .sample = first + rows == PROMPT,
-                                             .sampling = draw};
+                                             .ask.draws = first + rows == PROMPT,
+                                             .ask.sampling = draw};
             assert_int_equal(run(c, &segment, 1, (uint32_t)sequence * 7 + first), LH_OK);
         }
     }
@@ -248,8 +248,8 @@ static void generate(chain *c) {
             segments[sequence] = (lh_step_segment){.sequence = sequence,
                                                    .first_position = PROMPT + i,
                                                    .rows = 1,
-                                                   .sample = true,
-                                                   .sampling = draw};
+                                                   .ask.draws = true,
+                                                   .ask.sampling = draw};
         assert_int_equal(run(c, segments, SEQUENCES, 1000 + i), LH_OK);
     }
     assert_int_equal(c->count, DIGESTS);
@@ -365,16 +365,16 @@ static uint64_t digest_of_changes(chain *c) {
     lh_stage_truncate(stage, 1, 64);
     segment.first_position = 64;
     segment.rows = 2;
-    segment.sample = true;
-    segment.sampling = draw;
+    segment.ask.draws = true;
+    segment.ask.sampling = draw;
     c->count = 0;
     assert_int_equal(run(c, &segment, 1, 900), LH_OK);
     lh_stage_truncate(stage, 1, 0);
     assert_int_equal(lh_stage_resync_kv(stage, kept, 1, NULL), LH_OK);
     fork.forks = false;
     fork.first_position = 70;
-    fork.sample = true;
-    fork.sampling = draw;
+    fork.ask.draws = true;
+    fork.ask.sampling = draw;
     assert_int_equal(run(c, &fork, 1, 600), LH_OK);
     assert_int_equal(c->count, 2);
     return c->digests[0] * 31 + c->digests[1];
@@ -403,9 +403,9 @@ static void masks_go_to_all(void **state) {
     size_t code_bytes = lh_mask_encode(words, of.config.vocabulary, code);
     const lh_step_mask mask = {7, of.config.vocabulary, (uint32_t)code_bytes, code};
     const lh_step_masks masks = {.count = 1, .list = &mask};
-    lh_step_segment segment = {.sequence = 1, .rows = 4, .sample = true, .sampling = draw};
-    segment.sampling.mask = 7;
-    segment.sampling.want_digest = false;
+    lh_step_segment segment = {.sequence = 1, .rows = 4, .ask.draws = true, .ask.sampling = draw};
+    segment.ask.sampling.mask = 7;
+    segment.ask.sampling.want_digest = false;
     chain team = chain_start(&of, 1, 2);
     assert_int_equal(lh_stage_take_masks(first_of(&team, 0), &masks, NULL), LH_OK);
     assert_int_equal(run(&team, &segment, 1, 3), LH_OK);

@@ -295,28 +295,9 @@ static void on_shard(void *context, const lh_stage_shard *shard) {
     lh_shard_queue_push(f->loop->outbox, &message->head);
 }
 
-static void on_sample(void *context, uint64_t sequence, const lh_sample_result *result) {
+static void on_answer(void *context, uint32_t segment, const lh_row_answer *part) {
     lh_pipeline_step *step = ((const finishing *)context)->step;
-    while (!step->batch.segments[step->sampled].sample)
-        step->sampled++;
-    lh_step_result *to = lh_pipeline_step_result(step, step->sampled++);
-    assert(to->sequence == sequence);
-    to->sample = *result;
-}
-
-static void on_score(void *context, uint32_t segment, const lh_token_score *score) {
-    lh_pipeline_step *step = ((const finishing *)context)->step;
-    lh_step_result *to = lh_pipeline_step_result(step, segment);
-    assert(to->score_count < step->batch.segments[segment].scoring.rows);
-    to->scores[to->score_count++] = *score;
-}
-
-static void on_pooled(void *context, uint32_t segment, const int64_t *sums, uint32_t width) {
-    lh_pipeline_step *step = ((const finishing *)context)->step;
-    lh_step_result *to = lh_pipeline_step_result(step, segment);
-    assert(to->pooled_count == 0 && step->batch.segments[segment].pooling.rows > 0);
-    to->pooled_count = width;
-    memcpy(to->pooled, sums, width * sizeof *sums);
+    lh_row_answer_add(&lh_pipeline_step_result(step, segment)->answer, part);
 }
 
 static bool is_cancelled(void *context) {
@@ -332,9 +313,7 @@ static void finish(lh_compute_loop *loop, lh_pipeline_step *step) {
         lh_stage_output output = {.context = &context,
                                   .on_shard = on_shard,
                                   .wire = step->wire,
-                                  .on_sample = on_sample,
-                                  .on_score = on_score,
-                                  .on_pooled = on_pooled,
+                                  .on_answer = on_answer,
                                   .is_cancelled = is_cancelled};
         step->finish_us = lh_clock_us();
         lh_status status = lh_stage_finish(step->stage_step, &output, &error);

@@ -11,10 +11,6 @@ static size_t padded(size_t bytes) {
     return (bytes + 7u) & ~(size_t)7u;
 }
 
-static size_t pooled_bytes(const lh_step_segment *segment, uint32_t width) {
-    return segment->pooling.rows > 0 ? padded(width * sizeof(int64_t)) : 0;
-}
-
 static size_t gathers_bytes(const lh_pipeline_begin_options *options) {
     return options->timed ? padded(LH_PIPELINE_GATHERS_MAX * sizeof(lh_gather_times)) : 0;
 }
@@ -29,15 +25,10 @@ static size_t extra_bytes(const lh_pipeline_begin_options *options) {
     for (uint32_t i = 0; i < options->masks.count; i++)
         bytes += padded(options->masks.list[i].code_bytes);
     for (uint32_t i = 0; i < batch->segment_count; i++) {
-        if (batch->segments[i].sample) {
-            const lh_sampling *sampling = &batch->segments[i].sampling;
-            bytes += padded(sampling->bias_count * sizeof *sampling->biases) +
-                     padded(sampling->count_count * sizeof *sampling->counts);
-        }
-        if (lh_step_segment_has_result(&batch->segments[i]))
-            bytes += padded(sizeof(lh_step_result));
-        bytes += padded(batch->segments[i].scoring.rows * sizeof(lh_token_score)) +
-                 pooled_bytes(&batch->segments[i], options->width);
+        const lh_row_ask *ask = &batch->segments[i].ask;
+        if (lh_row_ask_is_any(ask))
+            bytes += lh_row_ask_list_bytes(ask) + padded(sizeof(lh_step_result)) +
+                     lh_row_answer_room(ask, options->width);
     }
     return bytes;
 }
@@ -59,27 +50,27 @@ static void copy_masks(lh_step_masks *to, const lh_step_masks *from, uint8_t **a
     to->list = list;
 }
 
+static uint32_t count_results(const lh_batch *batch) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < batch->segment_count; i++)
+        count += lh_row_ask_is_any(&batch->segments[i].ask);
+    return count;
+}
+
 /* Without what is still to come. */
 static void make_results(lh_pipeline_step *step, uint32_t width, uint8_t *at) {
     const lh_batch *batch = &step->batch;
     step->results = (lh_step_result *)(void *)at;
+    uint8_t *lists = at + count_results(batch) * padded(sizeof *step->results);
     for (uint32_t i = 0; i < batch->segment_count; i++) {
         const lh_step_segment *segment = &batch->segments[i];
-        if (lh_step_segment_has_result(segment))
-            step->results[step->result_count++] =
-                (lh_step_result){.sequence = segment->sequence,
-                                 .position = segment->first_position + segment->rows,
-                                 .sample.token = LH_STEP_NO_TOKEN};
-    }
-    at += step->result_count * padded(sizeof *step->results);
-    for (uint32_t i = 0; i < batch->segment_count; i++) {
-        uint32_t rows = batch->segments[i].scoring.rows;
-        if (rows > 0)
-            lh_pipeline_step_result(step, i)->scores = (lh_token_score *)(void *)at;
-        at += padded(rows * sizeof(lh_token_score));
-        if (batch->segments[i].pooling.rows > 0)
-            lh_pipeline_step_result(step, i)->pooled = (int64_t *)(void *)at;
-        at += pooled_bytes(&batch->segments[i], width);
+        if (!lh_row_ask_is_any(&segment->ask))
+            continue;
+        step->results[step->result_count++] =
+            (lh_step_result){.sequence = segment->sequence,
+                             .position = segment->first_position + segment->rows,
+                             .answer = lh_row_answer_begin(&segment->ask, width, lists)};
+        lists += lh_row_answer_room(&segment->ask, width);
     }
 }
 
@@ -95,13 +86,8 @@ static void copy_batch(lh_pipeline_step *step, const lh_pipeline_begin_options *
     step->truncations =
         copy(&at, options->truncations, options->truncation_count * sizeof *options->truncations);
     for (uint32_t i = 0; i < batch->segment_count; i++) {
-        if (segments[i].sample) {
-            lh_sampling *sampling = &segments[i].sampling;
-            sampling->biases =
-                copy(&at, sampling->biases, sampling->bias_count * sizeof *sampling->biases);
-            sampling->counts =
-                copy(&at, sampling->counts, sampling->count_count * sizeof *sampling->counts);
-        }
+        lh_row_ask_move_lists(&segments[i].ask, at);
+        at += lh_row_ask_list_bytes(&segments[i].ask);
     }
     copy_masks(&step->masks, &options->masks, &at);
     make_results(step, options->width, at);
@@ -134,7 +120,7 @@ lh_status lh_pipeline_step_create(lh_shard_queue *inbox, const lh_pipeline_begin
 lh_step_result *lh_pipeline_step_result(lh_pipeline_step *step, uint32_t segment) {
     uint32_t index = 0;
     for (uint32_t i = 0; i < segment; i++)
-        index += lh_step_segment_has_result(&step->batch.segments[i]);
+        index += lh_row_ask_is_any(&step->batch.segments[i].ask);
     assert(index < step->result_count);
     return &step->results[index];
 }

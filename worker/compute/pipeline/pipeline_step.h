@@ -67,8 +67,7 @@ struct lh_pipeline_step {
     lh_step_masks masks;
     bool resyncs;
     uint32_t result_count;
-    lh_step_result *results; /* one for each segment that has one (lh_step_segment_has_result) */
-    uint32_t sampled;        /* segments up to the last one whose draw is here */
+    lh_step_result *results; /* one for each segment that asks for something */
 
     TAILQ_ENTRY(lh_pipeline_step) links; /* steps in the order of arrival */
     lh_stage_step *stage_step;           /* NULL: not begun */
@@ -88,7 +87,7 @@ struct lh_pipeline_step {
 lh_status lh_pipeline_step_create(lh_shard_queue *inbox, const lh_pipeline_begin_options *options,
                                   lh_pipeline_step **step, lh_error *error);
 
-/* That of a segment of the batch, which has one. */
+/* That of a segment of the batch, which asks for something. */
 lh_step_result *lh_pipeline_step_result(lh_pipeline_step *step, uint32_t segment);
 
 /* Compute thread: whether nothing is left but to finish it: all shards have been accepted. */

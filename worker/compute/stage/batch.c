@@ -2,6 +2,7 @@
 #include "worker/compute/stage/batch.h"
 
 #include "kernels/kernels.h"
+#include "worker/compute/stage/head.h"
 
 static lh_status check_segment(const lh_batch_limits *limits, const lh_step_segment *segment,
                                lh_error *error) {
@@ -12,17 +13,8 @@ static lh_status check_segment(const lh_batch_limits *limits, const lh_step_segm
                        (unsigned long long)segment->sequence, segment->first_position,
                        segment->rows, limits->context);
     }
-    const lh_step_scoring *scoring = &segment->scoring;
-    bool scores_last = scoring->rows > 0 && scoring->first_row + scoring->rows == segment->rows;
-    if (scores_last && scoring->next_token >= limits->vocabulary) {
-        return lh_fail(error, LH_ERR_LIMIT,
-                       "sequence %llu: token %u, to be scored, is not in the vocabulary of %u",
-                       (unsigned long long)segment->sequence, scoring->next_token,
-                       limits->vocabulary);
-    }
-    if (limits->samples && segment->sample)
-        return lh_sampling_check(&segment->sampling, limits->vocabulary, error);
-    return LH_OK;
+    return limits->is_last ? lh_head_check(&segment->ask, segment->rows, limits->vocabulary, error)
+                           : LH_OK;
 }
 
 static lh_status check_cut(uint32_t width, const lh_step_cut *cut, lh_error *error) {

@@ -3,8 +3,8 @@
  * Row r of the step's activation is the r-th position of its segments, in order. */
 #pragma once
 
+#include "common/base/status.h"
 #include "common/protocol/step_parts.h"
-#include "worker/compute/stage/sampler.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -25,9 +25,9 @@ typedef struct lh_batch_limits {
     uint32_t rows_max;
     uint32_t context; /* positions of one sequence */
     uint32_t width, vocabulary;
-    bool samples; /* the last stage: sampling parameters matter */
+    bool is_last; /* the stage: what rows ask matters */
 } lh_batch_limits;
 
 /* Whether the batch is within the limits. LH_ERR_LIMIT: rows, positions or tokens are out of range;
- * LH_ERR_INVALID: the cut does not fit the width; and those of lh_sampling_check. */
+ * LH_ERR_INVALID: the cut does not fit the width; and those of lh_head_check. */
 lh_status lh_batch_check(const lh_batch *batch, const lh_batch_limits *limits, lh_error *error);

@@ -36,11 +36,52 @@ struct lh_head {
     int64_t *sums;         /* [width] */
     char *sampler_scratch; /* threads * sampler_bytes */
     size_t sampler_bytes;
-    lh_sample_result results[LH_HEAD_ROWS];
+    lh_row_answer answers[LH_HEAD_ROWS];
+    lh_token_logprob tops[LH_HEAD_ROWS][LH_TOP_LOGPROBS_MAX];
     lh_token_score scores[LH_HEAD_ROWS];
     lh_status statuses[LH_HEAD_ROWS];
     lh_error errors[LH_HEAD_ROWS];
 };
+
+/* ---- Asks ---- */
+
+lh_status lh_head_check(const lh_row_ask *ask, uint32_t rows, uint32_t vocabulary,
+                        lh_error *error) {
+    const lh_row_scoring *scoring = &ask->scoring;
+    bool scores_last = scoring->rows > 0 && scoring->first_row + scoring->rows == rows;
+    if (scores_last && scoring->next_token >= vocabulary) {
+        return lh_fail(error, LH_ERR_LIMIT,
+                       "token %u, to be scored, is not in the vocabulary of %u",
+                       scoring->next_token, vocabulary);
+    }
+    return ask->draws ? lh_sampling_check(&ask->sampling, vocabulary, error) : LH_OK;
+}
+
+uint32_t lh_head_rows_of(const lh_row_ask *ask, uint32_t segment, uint32_t first, uint32_t rows,
+                         const uint32_t *tokens, lh_head_row *list) {
+    const lh_row_scoring *scoring = &ask->scoring;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < scoring->rows; i++) {
+        uint32_t row = first + scoring->first_row + i;
+        bool is_last = row + 1 == first + rows;
+        list[count++] = (lh_head_row){.row = row,
+                                      .segment = segment,
+                                      .work = LH_HEAD_SCORES,
+                                      .ask = ask,
+                                      .token = is_last ? scoring->next_token : tokens[row + 1]};
+    }
+    for (uint32_t i = 0; i < ask->pooling.rows; i++)
+        list[count++] = (lh_head_row){.row = first + ask->pooling.first_row + i,
+                                      .segment = segment,
+                                      .work = LH_HEAD_POOLS,
+                                      .ask = ask};
+    if (ask->draws)
+        list[count++] = (lh_head_row){
+            .row = first + rows - 1, .segment = segment, .work = LH_HEAD_DRAWS, .ask = ask};
+    return count;
+}
+
+/* ---- Life ---- */
 
 static bool allocate_outgoing(lh_head *head) {
     const lh_compute *compute = head->compute;
@@ -100,6 +141,8 @@ void lh_head_destroy(lh_head *head) {
     lh_packed_reset(compute, &head->normed);
     free(head);
 }
+
+/* ---- Logits ---- */
 
 /* Where the host can read and change rows [count][width] of a device's array. */
 static float *bring(const lh_head *head, float *rows, uint32_t count, uint32_t width, float *host) {
@@ -161,10 +204,9 @@ static lh_status bring_logits(lh_head *head, uint32_t first, uint32_t count, lh_
 
 static bool is_for_device(const lh_head *head, const lh_head_row *row,
                           const lh_head_events *events) {
-    const lh_sampling *s = row->sampling;
     return head->compute->ops->draw && head->config->vocabulary <= LH_CANDIDATES_MAX &&
-           !events->on_logits && s && !row->lacks_mask && !s->want_logprob && !s->want_digest &&
-           s->top_logprobs == 0;
+           !events->on_logits && row->work == LH_HEAD_DRAWS && !row->lacks_mask &&
+           !lh_sampling_wants_report(&row->ask->sampling);
 }
 
 static void add_to_group(lh_head_group *group, const lh_head_row *rows, uint32_t row) {
@@ -189,7 +231,7 @@ static void draw_rows(lh_head *head, const lh_head_group *group) {
     if (group->drawn == 0)
         return;
     for (uint32_t i = 0; i < group->drawn; i++)
-        rows[i] = (lh_drawn_row){group->rows[i].sampling, group->rows[i].mask};
+        rows[i] = (lh_drawn_row){&group->rows[i].ask->sampling, group->rows[i].mask};
     head->compute->ops->draw(head->compute, head->logits, head->logits_stride,
                              head->config->vocabulary, rows, group->drawn, head->tokens);
 }
@@ -197,11 +239,11 @@ static void draw_rows(lh_head *head, const lh_head_group *group) {
 /* The sampler says what is wrong with the logits of a row, as the device has changed them. */
 static lh_status refuse_row(lh_head *head, uint32_t row, lh_error *error) {
     const lh_sampling plain = {.temperature = 0};
-    lh_sample_result result;
+    lh_row_answer none = {0};
     lh_status status = bring_logits(head, row, 1, error);
     if (status == LH_OK)
         status = lh_sample(head->compute->kernels, head->read, head->config->vocabulary, &plain,
-                           NULL, head->sampler_scratch, &result, error);
+                           NULL, head->sampler_scratch, &none, error);
     return status != LH_OK ? status
                            : lh_fail(error, LH_ERR_INTERNAL,
                                      "sampling: nothing was drawn of logits "
@@ -212,7 +254,7 @@ static lh_status take_draws(lh_head *head, uint32_t count, lh_error *error) {
     for (uint32_t i = 0; i < count; i++) {
         if (head->tokens[i] == LH_NO_DRAW)
             return refuse_row(head, i, error);
-        head->results[i] = (lh_sample_result){.token = head->tokens[i]};
+        head->answers[i] = (lh_row_answer){.token = head->tokens[i]};
         head->statuses[i] = LH_OK;
     }
     return LH_OK;
@@ -237,14 +279,17 @@ static lh_status read_logits(lh_head *head, const lh_head_group *group, uint32_t
     float *logits = host_logits(head, group, number);
     void *scratch = head->sampler_scratch + thread * head->sampler_bytes;
     lh_error *error = &head->errors[number];
-    if (!row->sampling)
-        return lh_logits_score(kernels, logits, vocabulary, row->token, row->top, scratch,
-                               &head->scores[number], error);
-    if (!row->lacks_mask)
-        return lh_sample(kernels, logits, vocabulary, row->sampling, row->mask, scratch,
-                         &head->results[number], error);
-    head->results[number] = (lh_sample_result){.token = LH_STEP_NO_TOKEN};
-    return LH_OK;
+    lh_row_answer *answer = &head->answers[number];
+    *answer = (lh_row_answer){.token = LH_STEP_NO_TOKEN, .top = head->tops[number]};
+    if (row->work == LH_HEAD_SCORES) {
+        answer->score_count = 1;
+        answer->scores = &head->scores[number];
+        return lh_logits_score(kernels, logits, vocabulary, row->token, row->ask->scoring.top,
+                               scratch, answer->scores, error);
+    }
+    return row->lacks_mask ? LH_OK
+                           : lh_sample(kernels, logits, vocabulary, &row->ask->sampling, row->mask,
+                                       scratch, answer, error);
 }
 
 static void read_row(void *context, uint32_t part, uint32_t thread) {
@@ -255,23 +300,20 @@ static void read_row(void *context, uint32_t part, uint32_t thread) {
 
 /* ---- Groups ---- */
 
-static lh_status tell_results(lh_head *head, const lh_head_group *group, uint32_t first,
-                              const lh_head_events *events, lh_error *error) {
+static lh_status report_answers(const lh_head *head, const lh_head_group *group,
+                                const lh_head_events *events, lh_error *error) {
     for (uint32_t i = 0; i < group->count; i++) {
         const uint32_t place = group->places[i];
         if (head->statuses[place] != LH_OK)
             return lh_fail(error, head->statuses[place], "%s", head->errors[place].message);
-        if (group->rows[place].sampling)
-            events->on_result(events->context, first + i, &head->results[place]);
-        else
-            events->on_score(events->context, first + i, &head->scores[place]);
+        events->on_answer(events->context, group->rows[place].segment, &head->answers[place]);
     }
     return LH_OK;
 }
 
 static lh_status run_group(lh_head *head, lh_member *member, const float *h,
-                           const lh_head_row *rows, uint32_t first, uint32_t count,
-                           const lh_head_events *events, lh_error *error) {
+                           const lh_head_row *rows, uint32_t count, const lh_head_events *events,
+                           lh_error *error) {
     lh_head_group group;
     lh_read_arguments arguments = {head, &group};
     sort_rows(&group, head, rows, count, events);
@@ -281,20 +323,21 @@ static lh_status run_group(lh_head *head, lh_member *member, const float *h,
     draw_rows(head, &group);
     status = bring_logits(head, group.drawn, count - group.drawn, error);
     for (uint32_t i = 0; i < count && status == LH_OK && events->on_logits; i++)
-        events->on_logits(events->context, first + i, host_logits(head, &group, i));
+        events->on_logits(events->context, rows[i].segment, host_logits(head, &group, i));
     if (status == LH_OK)
         lh_thread_pool_run(head->compute->pool, count - group.drawn, read_row, &arguments);
     if (status == LH_OK)
         status = take_draws(head, group.drawn, error);
-    return status == LH_OK ? tell_results(head, &group, first, events, error) : status;
+    return status == LH_OK ? report_answers(head, &group, events, error) : status;
 }
 
-lh_status lh_head_run(lh_head *head, lh_member *member, const float *h, const lh_head_row *rows,
-                      uint32_t count, const lh_head_events *events, lh_error *error) {
+static lh_status run_groups(lh_head *head, lh_member *member, const float *h,
+                            const lh_head_row *rows, uint32_t count, const lh_head_events *events,
+                            lh_error *error) {
     lh_status status = LH_OK;
     for (uint32_t first = 0; first < count && status == LH_OK; first += head->group_rows) {
         uint32_t left = count - first;
-        status = run_group(head, member, h, rows + first, first,
+        status = run_group(head, member, h, rows + first,
                            left < head->group_rows ? left : head->group_rows, events, error);
     }
     return status;
@@ -336,8 +379,8 @@ static lh_status pool_group(lh_head *head, const float *h, const lh_head_row *ro
     return status;
 }
 
-lh_status lh_head_pool(lh_head *head, const float *h, const lh_head_row *rows, uint32_t count,
-                       const int64_t **sums, lh_error *error) {
+static lh_status pool_segment(lh_head *head, const float *h, const lh_head_row *rows,
+                              uint32_t count, const lh_head_events *events, lh_error *error) {
     bool is_good = true;
     memset(head->sums, 0, head->config->width * sizeof *head->sums);
     for (uint32_t first = 0; first < count; first += head->group_rows) {
@@ -347,10 +390,48 @@ lh_status lh_head_pool(lh_head *head, const float *h, const lh_head_row *rows, u
         if (status != LH_OK)
             return status;
     }
-    *sums = head->sums;
-    return is_good ? LH_OK
-                   : lh_fail(error, LH_ERR_INVALID,
-                             "pooling: the model gave a hidden state that is no number, or beyond "
-                             "%g",
-                             (double)LH_POOLED_VALUE_MAX);
+    if (!is_good)
+        return lh_fail(error, LH_ERR_INVALID,
+                       "pooling: the model gave a hidden state that is no number, or beyond %g",
+                       (double)LH_POOLED_VALUE_MAX);
+    const lh_row_answer answer = {
+        .token = LH_STEP_NO_TOKEN, .pooled_count = head->config->width, .pooled = head->sums};
+    events->on_answer(events->context, rows->segment, &answer);
+    return LH_OK;
+}
+
+/* ---- All rows ---- */
+
+/* A mask that is named is kept until no step names it any more; but a peer may err. */
+static void find_masks(const lh_mask_store *masks, lh_head_row *rows, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t mask = rows[i].work == LH_HEAD_DRAWS ? rows[i].ask->sampling.mask : 0;
+        rows[i].mask = lh_mask_store_find(masks, mask);
+        rows[i].lacks_mask = mask != 0 && !rows[i].mask;
+    }
+}
+
+/* The rows from the first on that go together: those of one segment that is pooled, or all up to
+ * the next one that is. */
+static uint32_t count_together(const lh_head_row *rows, uint32_t count) {
+    bool pools = rows[0].work == LH_HEAD_POOLS;
+    uint32_t end = 1;
+    while (end < count && (rows[end].work == LH_HEAD_POOLS) == pools &&
+           (!pools || rows[end].segment == rows[0].segment))
+        end++;
+    return end;
+}
+
+lh_status lh_head_run(lh_head *head, lh_member *member, const float *h, lh_head_row *rows,
+                      uint32_t count, const lh_mask_store *masks, const lh_head_events *events,
+                      lh_error *error) {
+    lh_status status = LH_OK;
+    find_masks(masks, rows, count);
+    for (uint32_t first = 0, together; first < count && status == LH_OK; first += together) {
+        together = count_together(rows + first, count - first);
+        status = rows[first].work == LH_HEAD_POOLS
+                     ? pool_segment(head, h, rows + first, together, events, error)
+                     : run_groups(head, member, h, rows + first, together, events, error);
+    }
+    return status;
 }

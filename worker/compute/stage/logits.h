@@ -3,7 +3,7 @@
 #pragma once
 
 #include "common/base/status.h"
-#include "common/protocol/sampling.h"
+#include "common/protocol/row_answer.h"
 #include "kernels/kernels.h"
 
 #include <stdint.h>

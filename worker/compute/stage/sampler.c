@@ -147,16 +147,16 @@ static uint32_t first_of(const float *logits, float value) {
 
 static void fill_logprobs(const lh_kernels *kernels, const float *logits, uint32_t vocabulary,
                           float max, const lh_sampling *sampling, const lh_sampler_scratch *scratch,
-                          lh_sample_result *result) {
+                          lh_row_answer *answer) {
     if (!sampling->want_logprob && sampling->top_logprobs == 0)
         return;
     float log_sum = lh_logits_log_sum(kernels, logits, vocabulary, max, scratch->probabilities);
     if (sampling->want_logprob)
-        result->logprob = logits[result->token] - max - log_sum;
+        answer->logprob = logits[answer->token] - max - log_sum;
     if (sampling->top_logprobs > 0)
-        result->top_count = lh_logits_best(logits, vocabulary, sampling->top_logprobs, result->top);
-    for (uint32_t i = 0; i < result->top_count; i++)
-        result->top[i].logprob = result->top[i].logprob - max - log_sum;
+        answer->top_count = lh_logits_best(logits, vocabulary, sampling->top_logprobs, answer->top);
+    for (uint32_t i = 0; i < answer->top_count; i++)
+        answer->top[i].logprob = answer->top[i].logprob - max - log_sum;
 }
 
 /* ---- The draw ---- */
@@ -175,11 +175,11 @@ static uint32_t draw(const lh_kernels *kernels, const float *logits, uint32_t vo
 
 lh_status lh_sample(const lh_kernels *kernels, float *logits, uint32_t vocabulary,
                     const lh_sampling *sampling, const uint64_t *mask, void *memory,
-                    lh_sample_result *result, lh_error *error) {
+                    lh_row_answer *answer, lh_error *error) {
     const lh_sampler_scratch scratch = scratch_of(memory, vocabulary);
-    *result = (lh_sample_result){0};
+    *answer = (lh_row_answer){.top = answer->top};
     if (sampling->want_digest)
-        result->digest = XXH3_64bits(logits, (size_t)vocabulary * sizeof *logits);
+        answer->digest = XXH3_64bits(logits, (size_t)vocabulary * sizeof *logits);
     if (mask)
         apply_mask(logits, vocabulary, mask);
     apply_biases(logits, sampling);
@@ -190,9 +190,9 @@ lh_status lh_sample(const lh_kernels *kernels, float *logits, uint32_t vocabular
     float max = kernels->max(logits, vocabulary);
     if (max == -INFINITY)
         return lh_fail(error, LH_ERR_INVALID, "sampling: every logit is -inf");
-    result->token = sampling->temperature == 0
+    answer->token = sampling->temperature == 0
                         ? first_of(logits, max)
                         : draw(kernels, logits, vocabulary, max, sampling, &scratch);
-    fill_logprobs(kernels, logits, vocabulary, max, sampling, &scratch, result);
+    fill_logprobs(kernels, logits, vocabulary, max, sampling, &scratch, answer);
     return LH_OK;
 }

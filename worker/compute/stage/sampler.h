@@ -11,7 +11,7 @@
 #pragma once
 
 #include "common/base/status.h"
-#include "common/protocol/sampling.h"
+#include "common/protocol/row_answer.h"
 #include "kernels/kernels.h"
 
 #include <stdbool.h>
@@ -26,8 +26,9 @@ lh_status lh_sampling_check(const lh_sampling *sampling, uint32_t vocabulary, lh
 size_t lh_sampler_scratch_bytes(uint32_t vocabulary);
 
 /* logits[vocabulary] may be changed; 64-byte aligned. mask[lh_mask_code_words(vocabulary)]: the
- * tokens that may be drawn (mask_code.h); NULL: all. The parameters have passed the check.
+ * tokens that may be drawn (mask_code.h); NULL: all. The parameters have passed the check. The draw
+ * is the answer's only part; answer->top points to room for top_logprobs, and stays.
  * LH_ERR_INVALID: a logit is NaN or +inf, or all are -inf (the message says so). */
 lh_status lh_sample(const lh_kernels *kernels, float *logits, uint32_t vocabulary,
                     const lh_sampling *sampling, const uint64_t *mask, void *scratch,
-                    lh_sample_result *result, lh_error *error);
+                    lh_row_answer *answer, lh_error *error);

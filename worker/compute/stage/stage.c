@@ -293,7 +293,7 @@ lh_status lh_stage_begin(lh_stage *stage, const lh_batch *batch, lh_stage_step *
                                     .context = stage->options.context,
                                     .width = config->width,
                                     .vocabulary = config->vocabulary,
-                                    .samples = stage->resources.is_last};
+                                    .is_last = stage->resources.is_last};
     lh_status status = lh_batch_check(batch, &limits, error);
     if (status != LH_OK)
         return status;

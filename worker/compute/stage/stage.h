@@ -109,9 +109,9 @@ typedef struct lh_stage_shard {
 
 /* LH_ERR_LIMIT: rows, positions or tokens out of range. LH_ERR_BUSY: no KV page or no activation
  * buffer is free. LH_ERR_INVALID: a segment does not continue its sequence or cannot fork
- * (lh_kv_cache_fork), the cut does not fit the width, or a sampling parameter is out of range (last
+ * (lh_kv_cache_fork), the cut does not fit the width, or what is asked cannot be honoured (last
  * stage). LH_ERR_NO_MEMORY. Nothing is changed on an error. The batch is copied, but for the
- * biases and counts of its sampling, which live until the step's end. A sequence may have several
+ * lists of what its rows ask, which live until the step's end. A sequence may have several
  * segments, in order. */
 lh_status lh_stage_begin(lh_stage *stage, const lh_batch *batch, lh_stage_step **step,
                          lh_error *error);
@@ -129,16 +129,12 @@ typedef struct lh_stage_output {
      * lh_stage_shard. */
     void (*on_shard)(void *context, const lh_stage_shard *shard);
     lh_wire_type wire; /* what shards will travel as; F32: they are never packed */
-    /* last stage: one call for each segment with `sample` set, in order. */
-    void (*on_sample)(void *context, uint64_t sequence, const lh_sample_result *result);
-    /* last stage: one call for each row that is scored, in order; segment: its index in the batch.
-     * Of a segment the draw comes last. */
-    void (*on_score)(void *context, uint32_t segment, const lh_token_score *score);
-    /* last stage: one call for each segment that is pooled, in order: sums[width] of its rows, in
-     * units of 2^-LH_POOLED_UNIT_BITS */
-    void (*on_pooled)(void *context, uint32_t segment, const int64_t *sums, uint32_t width);
-    /* last stage: the logits that the next on_sample or on_score is read from, before the sampler
-     * changes them. For tests; may be NULL. */
+    /* last stage: a part of the answer to what the rows of a segment ask, in the order of the rows:
+     * one call for each row that draws or scores, and one for all rows that are pooled. segment:
+     * its index in the batch. lh_row_answer_add puts the parts together. */
+    void (*on_answer)(void *context, uint32_t segment, const lh_row_answer *part);
+    /* last stage: the logits that the next on_answer is read from, before the sampler changes them.
+     * For tests; may be NULL. */
     void (*on_logits)(void *context, uint64_t sequence, const float *logits, uint32_t vocabulary);
     /* Asked between layers; true stops with LH_ERR_CANCELLED. May be NULL. */
     bool (*is_cancelled)(void *context);

@@ -17,11 +17,8 @@ lh_status lh_stage_step_init(lh_stage_step *step, lh_stage_resources *stage, uin
     step->reservations = calloc(rows, sizeof *step->reservations);
     step->runs = calloc(rows, sizeof *step->runs);
     step->outputs = calloc(rows, sizeof *step->outputs);
-    step->output_segments = calloc(rows, sizeof *step->output_segments);
-    if (!step->segments || !step->reservations || !step->runs || !step->outputs ||
-        !step->output_segments) {
+    if (!step->segments || !step->reservations || !step->runs || !step->outputs)
         return lh_fail(error, LH_ERR_NO_MEMORY, "out of memory for a step of %u rows", rows);
-    }
     lh_status status = lh_activation_buffer_init(&step->buffer, &stage->config, &stage->weights,
                                                  &stage->compute, rows, error);
     if (status == LH_OK && !stage->is_first)
@@ -34,7 +31,6 @@ void lh_stage_step_reset(lh_stage_step *step) {
     lh_shard_tracker_reset(&step->tracker);
     if (step->stage)
         lh_activation_buffer_reset(&step->buffer, &step->stage->compute);
-    free(step->output_segments);
     free(step->outputs);
     free(step->runs);
     free(step->reservations);
@@ -42,33 +38,6 @@ void lh_stage_step_reset(lh_stage_step *step) {
 }
 
 /* ---- Start ---- */
-
-static void add_output(lh_stage_step *step, uint32_t segment, const lh_head_row *row) {
-    step->output_segments[step->output_count] = segment;
-    step->outputs[step->output_count++] = *row;
-}
-
-/* The rows of a segment that are pooled, or else those that score the tokens after them and then
- * the one that draws. */
-static void add_outputs(lh_stage_step *step, uint32_t index, uint32_t first,
-                        const uint32_t *tokens) {
-    const lh_step_segment *segment = &step->segments[index];
-    const lh_step_scoring *scoring = &segment->scoring;
-    for (uint32_t i = 0; i < scoring->rows; i++) {
-        uint32_t row = first + scoring->first_row + i;
-        bool is_last = row + 1 == first + segment->rows;
-        uint32_t token = is_last ? scoring->next_token : tokens[row + 1];
-        add_output(step, index, &(lh_head_row){.row = row, .token = token, .top = scoring->top});
-    }
-    for (uint32_t i = 0; i < segment->pooling.rows; i++)
-        add_output(
-            step, index,
-            &(lh_head_row){.row = first + segment->pooling.first_row + i, .is_pooled = true});
-    if (segment->sample)
-        add_output(
-            step, index,
-            &(lh_head_row){.row = first + segment->rows - 1, .sampling = &segment->sampling});
-}
 
 static void copy_segments(lh_stage_step *step, const lh_batch *batch) {
     uint32_t row = 0;
@@ -79,7 +48,9 @@ static void copy_segments(lh_stage_step *step, const lh_batch *batch) {
     for (uint32_t i = 0; i < batch->segment_count; i++) {
         step->segments[i] = batch->segments[i];
         if (step->stage->is_last)
-            add_outputs(step, i, row, batch->tokens);
+            step->output_count +=
+                lh_head_rows_of(&step->segments[i].ask, i, row, step->segments[i].rows,
+                                batch->tokens, step->outputs + step->output_count);
         row += batch->segments[i].rows;
     }
 }
@@ -291,86 +262,29 @@ static void emit_shards(lh_stage_step *step, lh_halves *halves, const lh_layer *
     }
 }
 
-/* first: the output whose number is 0. */
 typedef struct lh_output_relay {
     const lh_stage_step *step;
     const lh_stage_output *output;
-    uint32_t first;
 } lh_output_relay;
 
-static uint32_t output_segment(const lh_output_relay *relay, uint32_t number) {
-    return relay->step->output_segments[relay->first + number];
-}
-
-static uint64_t output_sequence(const lh_output_relay *relay, uint32_t number) {
-    return relay->step->segments[output_segment(relay, number)].sequence;
-}
-
-static void relay_logits(void *context, uint32_t number, const float *logits) {
+static void relay_logits(void *context, uint32_t segment, const float *logits) {
     const lh_output_relay *relay = context;
-    relay->output->on_logits(relay->output->context, output_sequence(relay, number), logits,
-                             relay->step->stage->config.vocabulary);
+    relay->output->on_logits(relay->output->context, relay->step->segments[segment].sequence,
+                             logits, relay->step->stage->config.vocabulary);
 }
 
-static void relay_result(void *context, uint32_t number, const lh_sample_result *result) {
+static void relay_answer(void *context, uint32_t segment, const lh_row_answer *part) {
     const lh_output_relay *relay = context;
-    relay->output->on_sample(relay->output->context, output_sequence(relay, number), result);
-}
-
-static void relay_score(void *context, uint32_t number, const lh_token_score *score) {
-    const lh_output_relay *relay = context;
-    relay->output->on_score(relay->output->context, output_segment(relay, number), score);
-}
-
-/* What is named is kept until no step names it any more: but a peer may err. */
-static void find_masks(lh_stage_step *step) {
-    for (uint32_t i = 0; i < step->output_count; i++) {
-        lh_head_row *row = &step->outputs[i];
-        uint64_t mask = row->sampling ? row->sampling->mask : 0;
-        row->mask = lh_mask_store_find(step->stage->masks, mask);
-        row->lacks_mask = mask != 0 && !row->mask;
-    }
-}
-
-/* The outputs from `first` on that go together: those of one segment that is pooled, or all up to
- * the next one that is. */
-static uint32_t count_together(const lh_stage_step *step, uint32_t first) {
-    const lh_head_row *outputs = step->outputs;
-    uint32_t end = first + 1;
-    while (end < step->output_count && outputs[end].is_pooled == outputs[first].is_pooled &&
-           (!outputs[end].is_pooled || step->output_segments[end] == step->output_segments[first]))
-        end++;
-    return end - first;
-}
-
-static lh_status put_out_pooled(lh_stage_step *step, uint32_t first, uint32_t count,
-                                const lh_stage_output *output, lh_error *error) {
-    const int64_t *sums;
-    lh_status status =
-        lh_head_pool(step->stage->head, step->buffer.h, step->outputs + first, count, &sums, error);
-    if (status == LH_OK)
-        output->on_pooled(output->context, step->output_segments[first], sums,
-                          step->stage->config.width);
-    return status;
+    relay->output->on_answer(relay->output->context, segment, part);
 }
 
 static lh_status put_out(lh_stage_step *step, const lh_stage_output *output, lh_error *error) {
-    lh_output_relay relay = {step, output, 0};
+    lh_output_relay relay = {step, output};
     const lh_head_events events = {.context = &relay,
                                    .on_logits = output->on_logits ? relay_logits : NULL,
-                                   .on_result = relay_result,
-                                   .on_score = relay_score};
-    find_masks(step);
-    lh_status status = LH_OK;
-    for (uint32_t count; relay.first < step->output_count && status == LH_OK;
-         relay.first += count) {
-        count = count_together(step, relay.first);
-        status = step->outputs[relay.first].is_pooled
-                     ? put_out_pooled(step, relay.first, count, output, error)
-                     : lh_head_run(step->stage->head, &step->member, step->buffer.h,
-                                   step->outputs + relay.first, count, &events, error);
-    }
-    return status;
+                                   .on_answer = relay_answer};
+    return lh_head_run(step->stage->head, &step->member, step->buffer.h, step->outputs,
+                       step->output_count, step->stage->masks, &events, error);
 }
 
 /* Row `number` of those that are left continues the last run or begins one. */
@@ -393,8 +307,8 @@ static bool all_rows_are_put_out(const lh_stage_step *step) {
     return is_each;
 }
 
-/* After the keys and values of the last layer are stored, only the rows that draw, score or are
- * pooled matter, if any: they move to the front. */
+/* After the keys and values of the last layer are stored, only the rows that something is asked
+ * of matter, if any: they move to the front. */
 static void keep_output_rows(lh_stage_step *step, lh_layer_run *run) {
     const lh_model_config *config = &step->stage->config;
     const lh_compute *compute = &step->stage->compute;
@@ -403,7 +317,7 @@ static void keep_output_rows(lh_stage_step *step, lh_layer_run *run) {
     step->run_count = 0;
     for (uint32_t i = 0; i < step->output_count; i++) {
         uint32_t row = step->outputs[i].row; /* ascending: row >= i */
-        for (; segment < step->output_segments[i]; segment++)
+        for (; segment < step->outputs[i].segment; segment++)
             first += step->segments[segment].rows;
         if (row > i) {
             compute->ops->copy(compute, step->buffer.h + i * width, step->buffer.h + row * width,

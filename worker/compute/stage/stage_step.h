@@ -51,8 +51,7 @@ struct lh_stage_step {
     bool ends_here;            /* no shards */
     lh_step_segment *segments; /* [segment_count] */
     lh_position_run *runs;     /* [run_count] */
-    lh_head_row *outputs;      /* [output_count]: rows that draw, score or are pooled; last stage */
-    uint32_t *output_segments; /* [output_count]: whose they are */
+    lh_head_row *outputs;      /* [output_count]: rows that something is asked of; last stage */
 };
 
 /* For at most so many rows; the step, zeroed, is the caller's. On an error it can be reset.

@@ -55,7 +55,7 @@ static void on_ended(void *context, void *step_context, lh_status status, const 
     snprintf(b->ends + length, sizeof(b->ends) - length, "%u %s, ", name, lh_status_name(status));
     assert_true(status == LH_OK || message[0] != '\0');
     for (uint32_t i = 0; i < result_count; i++) {
-        b->tokens[name] = results[i].sample.token;
+        b->tokens[name] = results[i].answer.token;
         assert_int_equal(results[i].position, 1);
     }
     b->ended++;
@@ -152,7 +152,7 @@ static lh_pipeline_step *begin_segment(bench *b, uint32_t name, bool decode,
 static lh_pipeline_step *begin(bench *b, uint32_t name, bool decode, uint64_t sequence,
                                uint64_t freed) {
     return begin_segment(b, name, decode,
-                         (lh_step_segment){.sequence = sequence, .rows = 1, .sample = true},
+                         (lh_step_segment){.sequence = sequence, .rows = 1, .ask.draws = true},
                          (lh_step_truncation){.sequence = freed});
 }
 
@@ -203,8 +203,8 @@ static bool log_has_in_order(const char *const *parts) {
 static void test_a_step_has_its_own_copy_of_what_it_samples_with(void **state) {
     bench *b = *state;
     lh_token_bias biases[] = {{77, 1}, {78, 1}};
-    lh_step_segment segment = {.sequence = 11, .rows = 1, .sample = true};
-    segment.sampling = (lh_sampling){.biases = biases, .bias_count = 2};
+    lh_step_segment segment = {.sequence = 11, .rows = 1, .ask.draws = true};
+    segment.ask.sampling = (lh_sampling){.biases = biases, .bias_count = 2};
     scripted_stage_hold(true);
     begin_segment(b, 1, false, segment, (lh_step_truncation){0});
     biases[0].token = 5;

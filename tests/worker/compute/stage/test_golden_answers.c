@@ -143,7 +143,7 @@ static void add(uint64_t *hash, const void *bytes, size_t length) {
         *hash = (*hash ^ ((const uint8_t *)bytes)[i]) * 0x100000001b3u;
 }
 
-static void keep(void *context, uint64_t sequence, const lh_sample_result *result) {
+static void keep(void *context, uint64_t sequence, const lh_row_answer *result) {
     record *all = context;
     (void)sequence;
     add(&all->logits, &result->digest, sizeof result->digest);
@@ -201,8 +201,8 @@ static record run(const uint8_t *file, size_t length, const golden_case *one, co
             segments[i] = (lh_step_segment){.sequence = 1,
                                             .first_position = first + i,
                                             .rows = 1,
-                                            .sample = true,
-                                            .sampling = sampling_at(first + i)};
+                                            .ask.draws = true,
+                                            .ask.sampling = sampling_at(first + i)};
         }
         if (stage_chain_run(chain, &(lh_batch){rows, tokens, rows, segments, {0}, false}, &events,
                             &error) != LH_OK)

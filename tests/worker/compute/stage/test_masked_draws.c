@@ -3,6 +3,7 @@
 #include "common/protocol/mask_code.h"
 #include "common/protocol/step_parts.h"
 #include "tests/support/tiny_llama.h"
+#include "tests/worker/support/same_answer.h"
 #include "tests/worker/support/stage_chain.h"
 #include "worker/compute/stage/sampler.h"
 
@@ -60,8 +61,8 @@ static void make_segments(uint64_t *seed) {
             sampling.bias_count = sizeof biases / sizeof *biases;
         }
         tokens[i] = (uint32_t)(test_random(seed) % VOCABULARY);
-        segments[i] =
-            (lh_step_segment){.sequence = i + 1, .rows = 1, .sample = true, .sampling = sampling};
+        segments[i] = (lh_step_segment){
+            .sequence = i + 1, .rows = 1, .ask.draws = true, .ask.sampling = sampling};
     }
 }
 
@@ -104,7 +105,8 @@ static void bring_masks(stage_chain *chain, uint32_t stages) {
 
 typedef struct drawn {
     float logits[ROWS][VOCABULARY];
-    lh_sample_result results[ROWS];
+    lh_row_answer results[ROWS];
+    lh_token_logprob tops[ROWS][LH_TOP_LOGPROBS_MAX];
     uint32_t count;
 } drawn;
 
@@ -115,9 +117,12 @@ static void keep_logits(void *context, uint64_t sequence, const float *logits,
     memcpy(of->logits[sequence - 1], logits, sizeof of->logits[0]);
 }
 
-static void keep_result(void *context, uint64_t sequence, const lh_sample_result *result) {
+static void keep_result(void *context, uint64_t sequence, const lh_row_answer *result) {
     drawn *of = context;
     of->results[sequence - 1] = *result;
+    of->results[sequence - 1].top = of->tops[sequence - 1];
+    if (result->top_count > 0)
+        memcpy(of->tops[sequence - 1], result->top, result->top_count * sizeof *result->top);
     of->count++;
 }
 
@@ -138,11 +143,12 @@ static void draw(stage_chain *chain, drawn *of) {
 
 /* The scalar reference's draw from logits in which what is forbidden cannot come, without a mask;
  * the digest is of the logits as they were. */
-static lh_sample_result masked_draw(const float *logits, lh_sampling sampling) {
+static lh_row_answer masked_draw(const float *logits, lh_sampling sampling) {
     static float values[VOCABULARY] __attribute__((aligned(64)));
     static _Alignas(64) uint8_t scratch[1 << 16];
     const uint64_t *mask = sampling.mask ? masks[sampling.mask - 1] : NULL;
-    lh_sample_result result;
+    static lh_token_logprob tops[LH_TOP_LOGPROBS_MAX];
+    lh_row_answer result = {.top = tops};
     assert_true(lh_sampler_scratch_bytes(VOCABULARY) <= sizeof scratch);
     for (uint32_t i = 0; i < VOCABULARY; i++)
         values[i] = !mask || mask[i / 64] >> i % 64 & 1 ? logits[i] : -INFINITY;
@@ -157,9 +163,9 @@ static lh_sample_result masked_draw(const float *logits, lh_sampling sampling) {
 
 static void check(const drawn *of, const drawn *first) {
     for (uint32_t i = 0; i < ROWS; i++) {
-        const lh_sample_result expected = masked_draw(of->logits[i], segments[i].sampling);
-        assert_memory_equal(&of->results[i], &expected, sizeof expected);
-        assert_memory_equal(&of->results[i], &first->results[i], sizeof expected);
+        const lh_row_answer expected = masked_draw(of->logits[i], segments[i].ask.sampling);
+        assert_true(same_draw(&of->results[i], &expected));
+        assert_true(same_draw(&of->results[i], &first->results[i]));
     }
 }
 
@@ -216,10 +222,10 @@ static void without_its_mask_a_row_draws_nothing(void **state) {
             lh_stage_drop_masks(stage_chain_stage(chain, 1));
         draw(chain, &partly);
         for (uint32_t i = 0; i < ROWS; i++) {
-            uint64_t mask = segments[i].sampling.mask;
+            uint64_t mask = segments[i].ask.sampling.mask;
             bool lacks = epoch == 0 ? mask == dropped : mask != 0;
-            const lh_sample_result none = {.token = LH_STEP_NO_TOKEN};
-            assert_memory_equal(&partly.results[i], lacks ? &none : &whole.results[i], sizeof none);
+            const lh_row_answer none = {.token = LH_STEP_NO_TOKEN};
+            assert_true(same_draw(&partly.results[i], lacks ? &none : &whole.results[i]));
         }
     }
     stage_chain_destroy(chain);

@@ -60,7 +60,7 @@ typedef struct digests {
     uint64_t values[TOKENS];
 } digests;
 
-static void keep_digest(void *context, uint64_t sequence, const lh_sample_result *result) {
+static void keep_digest(void *context, uint64_t sequence, const lh_row_answer *result) {
     digests *list = context;
     (void)sequence;
     assert_true(list->count < TOKENS);
@@ -94,8 +94,8 @@ static digests digests_of(stage_chain *chain, uint32_t chunk_rows) {
             segments[i] = (lh_step_segment){.sequence = 1,
                                             .first_position = first + i,
                                             .rows = 1,
-                                            .sample = true,
-                                            .sampling = greedy};
+                                            .ask.draws = true,
+                                            .ask.sampling = greedy};
         }
         run(chain, &(lh_batch){rows, tokens + first, rows, segments, {0}, false}, &events);
     }
@@ -282,8 +282,8 @@ static void test_last_rows_of_chunks(void **state) {
         const lh_step_segment segment = {.sequence = 2,
                                          .first_position = first,
                                          .rows = CHUNK,
-                                         .sample = first > 0,
-                                         .sampling = greedy};
+                                         .ask.draws = first > 0,
+                                         .ask.sampling = greedy};
         run(chain, &(lh_batch){CHUNK, tokens + first, 1, &segment, {0}, false},
             &(stage_chain_events){.context = &list, .on_sample = keep_digest});
     }
@@ -315,8 +315,8 @@ static digests digests_of_far_rows(stage_chain *chain, uint32_t rows_at_once) {
             segments[i] = (lh_step_segment){.sequence = 1,
                                             .first_position = first + i,
                                             .rows = 1,
-                                            .sample = true,
-                                            .sampling = greedy};
+                                            .ask.draws = true,
+                                            .ask.sampling = greedy};
         }
         run(chain, &(lh_batch){rows_at_once, tokens + first, rows_at_once, segments, {0}, false},
             &events);
@@ -371,7 +371,7 @@ typedef struct by_sequence {
     uint64_t values[SEQUENCES][STEPS];
 } by_sequence;
 
-static void keep_by_sequence(void *context, uint64_t sequence, const lh_sample_result *result) {
+static void keep_by_sequence(void *context, uint64_t sequence, const lh_row_answer *result) {
     by_sequence *list = context;
     assert_true(sequence < SEQUENCES && list->counts[sequence] < STEPS);
     list->values[sequence][list->counts[sequence]++] = result->digest;
@@ -383,8 +383,10 @@ static uint32_t rows_of(uint32_t sequence, uint32_t step) {
 }
 
 static lh_step_segment segment_of(uint32_t sequence, uint32_t step) {
-    lh_step_segment segment = {
-        .sequence = sequence, .rows = rows_of(sequence, step), .sample = true, .sampling = greedy};
+    lh_step_segment segment = {.sequence = sequence,
+                               .rows = rows_of(sequence, step),
+                               .ask.draws = true,
+                               .ask.sampling = greedy};
     for (uint32_t i = 0; i < step; i++)
         segment.first_position += rows_of(sequence, i);
     return segment;
@@ -460,8 +462,8 @@ static digests digests_after(stage_chain *chain, uint64_t sequence, const uint32
                                          .rows = rows,
                                          .forks = fork && first == SHARED,
                                          .source = fork ? fork->source : 0,
-                                         .sample = first >= SHARED,
-                                         .sampling = greedy};
+                                         .ask.draws = first >= SHARED,
+                                         .ask.sampling = greedy};
         run(chain, &(lh_batch){rows, tokens + first, 1, &segment, {0}, false}, &events);
     }
     return list;
@@ -508,7 +510,7 @@ static void test_a_fork_gives_the_same_bits(void **state) {
 typedef struct scores {
     uint32_t count, drawn;
     lh_token_score list[TOKENS];
-    lh_sample_result last;
+    lh_row_answer last;
 } scores;
 
 static void keep_score(void *context, uint32_t segment, const lh_token_score *score) {
@@ -522,14 +524,14 @@ static void keep_score(void *context, uint32_t segment, const lh_token_score *sc
     memcpy(to->top, score->top, score->top_count * sizeof score->top[0]);
 }
 
-static void keep_sample(void *context, uint64_t sequence, const lh_sample_result *result) {
+static void keep_sample(void *context, uint64_t sequence, const lh_row_answer *result) {
     scores *all = context;
     (void)sequence;
     all->last = *result;
     all->drawn++;
 }
 
-static void ignore_sample(void *context, uint64_t sequence, const lh_sample_result *result) {
+static void ignore_sample(void *context, uint64_t sequence, const lh_row_answer *result) {
     (void)context;
     (void)sequence;
     (void)result;
@@ -550,11 +552,12 @@ static scores scores_of(stage_chain *chain, uint32_t chunk_rows, uint32_t from) 
         lh_step_segment segment = {.sequence = 1,
                                    .first_position = first,
                                    .rows = rows,
-                                   .sample = is_last,
-                                   .sampling = greedy};
+                                   .ask.draws = is_last,
+                                   .ask.sampling = greedy};
         if (skipped < rows - is_last)
-            segment.scoring = (lh_step_scoring){skipped, rows - is_last - skipped, TOPS,
-                                                is_last ? LH_STEP_NO_TOKEN : tokens[first + rows]};
+            segment.ask.scoring =
+                (lh_row_scoring){skipped, rows - is_last - skipped, TOPS,
+                                 is_last ? LH_STEP_NO_TOKEN : tokens[first + rows]};
         run(chain, &(lh_batch){rows, tokens + first, 1, &segment, {0}, false}, &events);
     }
     assert_true(all.count == TOKENS - 1 - from && all.drawn == 1);
@@ -562,35 +565,44 @@ static scores scores_of(stage_chain *chain, uint32_t chunk_rows, uint32_t from) 
     return all;
 }
 
+typedef struct kept_draw {
+    lh_row_answer answer;
+    lh_token_logprob top[LH_TOP_LOGPROBS_MAX];
+} kept_draw;
+
 /* Of each row by itself, drawn as every token is. */
-static void keep_draw(void *context, uint64_t sequence, const lh_sample_result *result) {
-    lh_sample_result *to = context;
+static void keep_draw(void *context, uint64_t sequence, const lh_row_answer *result) {
+    kept_draw *to = context;
     (void)sequence;
-    *to = *result;
+    to->answer = *result;
+    memcpy(to->top, result->top, result->top_count * sizeof *result->top);
 }
 
 static void check_against_draws(stage_chain *chain, const scores *all) {
     uint32_t tokens[TOKENS];
     make_tokens(tokens, TOKENS, stage_chain_config(chain)->vocabulary, 7);
     for (uint32_t i = 0; i < TOKENS; i++) {
-        lh_sample_result drawn;
+        kept_draw drawn;
         const stage_chain_events events = {.context = &drawn, .on_sample = keep_draw};
         lh_sampling sampling = greedy;
         sampling.want_logprob = true;
         sampling.top_logprobs = LH_TOP_LOGPROBS_MAX;
-        const lh_step_segment segment = {
-            .sequence = 1, .first_position = i, .rows = 1, .sample = true, .sampling = sampling};
+        const lh_step_segment segment = {.sequence = 1,
+                                         .first_position = i,
+                                         .rows = 1,
+                                         .ask.draws = true,
+                                         .ask.sampling = sampling};
         run(chain, &(lh_batch){1, tokens + i, 1, &segment, {0}, false}, &events);
         if (i + 1 == TOKENS) {
-            assert_int_equal(drawn.token, all->last.token);
-            assert_true(drawn.digest == all->last.digest);
+            assert_int_equal(drawn.answer.token, all->last.token);
+            assert_true(drawn.answer.digest == all->last.digest);
             break;
         }
         const lh_token_score *score = &all->list[i];
         assert_int_equal(score->top_count, TOPS);
         assert_memory_equal(score->top, drawn.top, TOPS * sizeof score->top[0]);
         assert_true((score->rank == 1) == (score->logprob == score->top[0].logprob));
-        for (uint32_t k = 0; k < drawn.top_count; k++)
+        for (uint32_t k = 0; k < drawn.answer.top_count; k++)
             if (drawn.top[k].token == tokens[i + 1])
                 assert_true(score->logprob == drawn.top[k].logprob && score->rank <= k + 1);
     }
@@ -656,7 +668,7 @@ static pooled pooled_of(stage_chain *chain, uint32_t chunk_rows, uint32_t from) 
         uint32_t skipped = from > first ? from - first : 0;
         lh_step_segment segment = {.sequence = 1, .first_position = first, .rows = rows};
         if (skipped < rows)
-            segment.pooling = (lh_step_pooling){skipped, rows - skipped};
+            segment.ask.pooling = (lh_row_pooling){skipped, rows - skipped};
         run(chain, &(lh_batch){rows, tokens + first, 1, &segment, {0}, false}, &events);
     }
     stage_chain_free(chain, 1);
@@ -673,9 +685,9 @@ static void check_company(stage_chain *chain, const pooled *alone) {
     make_tokens(tokens, TOKENS, stage_chain_config(chain)->vocabulary, 7);
     make_tokens(tokens + TOKENS, 9, stage_chain_config(chain)->vocabulary, 8);
     const lh_step_segment segments[] = {
-        {.sequence = 1, .rows = TOKENS, .pooling = {0, TOKENS}},
-        {.sequence = 2, .rows = 4, .sample = true, .sampling = greedy},
-        {.sequence = 3, .rows = 5, .pooling = {1, 2}}};
+        {.sequence = 1, .rows = TOKENS, .ask.pooling = {0, TOKENS}},
+        {.sequence = 2, .rows = 4, .ask.draws = true, .ask.sampling = greedy},
+        {.sequence = 3, .rows = 5, .ask.pooling = {1, 2}}};
     run(chain, &(lh_batch){TOKENS + 9, tokens, 3, segments, {0}, false}, &events);
     assert_int_equal(all.calls, 2);
     assert_memory_equal(all.sums[0], alone->sums[0], sizeof all.sums[0]);
@@ -743,8 +755,11 @@ static void check_truth(const tiny_llama *model, const uint8_t *file, size_t len
     stage_chain *chain = create(file, length, &options);
     make_tokens(tokens, TOKENS, model->vocabulary, 3);
     for (uint32_t i = 0; i < TOKENS; i++) {
-        segments[i] = (lh_step_segment){
-            .sequence = 1, .first_position = i, .rows = 1, .sample = true, .sampling = greedy};
+        segments[i] = (lh_step_segment){.sequence = 1,
+                                        .first_position = i,
+                                        .rows = 1,
+                                        .ask.draws = true,
+                                        .ask.sampling = greedy};
     }
     logits_list got = {0, model->vocabulary,
                        calloc((size_t)TOKENS * model->vocabulary, sizeof(float))};

@@ -133,9 +133,9 @@ static void on_shard(void *context, const lh_stage_shard *shard) {
     o->shards++;
 }
 
-static void on_sample(void *context, uint64_t sequence, const lh_sample_result *result) {
+static void on_answer(void *context, uint32_t segment, const lh_row_answer *result) {
     outcome *o = context;
-    (void)sequence;
+    (void)segment;
     o->token = result->token;
     o->samples++;
 }
@@ -147,7 +147,7 @@ static bool is_cancelled(void *context) {
 
 static lh_status finish(lh_stage_step *step, outcome *o) {
     const lh_stage_output output = {
-        .context = o, .on_shard = on_shard, .on_sample = on_sample, .is_cancelled = is_cancelled};
+        .context = o, .on_shard = on_shard, .on_answer = on_answer, .is_cancelled = is_cancelled};
     return lh_stage_finish(step, &output, &error);
 }
 
@@ -339,7 +339,7 @@ static void test_sampling_is_checked_on_the_last_stage(void **state) {
     (void)state;
     lh_stage_step *step;
     lh_step_segment one = segment(1, 0, 1);
-    one.sample = true; /* temperature 0, but a repetition penalty of 0 */
+    one.ask.draws = true; /* temperature 0, but a repetition penalty of 0 */
     assert_int_equal(begin(&one, 1, &step), LH_OK);
     lh_stage_end(step);
     open_stage(2, 3);
@@ -568,8 +568,8 @@ static void test_sampling_lists_of_a_step_are_honoured(void **state) {
     assert_non_null(biases);
     for (uint32_t i = 0; i < 50; i++)
         biases[i] = (lh_token_bias){i, i == 42 ? 1e5f : 1};
-    one.sample = true;
-    one.sampling =
+    one.ask.draws = true;
+    one.ask.sampling =
         (lh_sampling){.top_p = 1, .repetition_penalty = 1, .biases = biases, .bias_count = 50};
     assert_int_equal(begin(&one, 1, &step), LH_OK);
     outcome o = {0};

@@ -23,7 +23,7 @@ typedef struct digests {
     uint64_t values[DIGESTS];
 } digests;
 
-static void keep_digest(void *context, uint64_t sequence, const lh_sample_result *result) {
+static void keep_digest(void *context, uint64_t sequence, const lh_row_answer *result) {
     digests *list = context;
     (void)sequence;
     assert_true(list->count < DIGESTS);
@@ -69,8 +69,8 @@ static digests digests_of(stage_chain *chain, uint32_t prompt, uint32_t chunk) {
             const lh_step_segment segment = {.sequence = sequence,
                                              .first_position = first,
                                              .rows = rows,
-                                             .sample = first + rows == prompt,
-                                             .sampling = greedy};
+                                             .ask.draws = first + rows == prompt,
+                                             .ask.sampling = greedy};
             run(chain, &segment, 1, (uint32_t)sequence * 7 + first, &list);
         }
     }
@@ -80,8 +80,8 @@ static digests digests_of(stage_chain *chain, uint32_t prompt, uint32_t chunk) {
             segments[sequence] = (lh_step_segment){.sequence = sequence,
                                                    .first_position = prompt + i,
                                                    .rows = 1,
-                                                   .sample = true,
-                                                   .sampling = greedy};
+                                                   .ask.draws = true,
+                                                   .ask.sampling = greedy};
         run(chain, segments, SEQUENCES, 1000 + i, &list);
     }
     assert_int_equal(list.count, DIGESTS);
@@ -272,7 +272,7 @@ static void ignore_score(void *context, uint32_t segment, const lh_token_score *
     (void)context, (void)segment, (void)score;
 }
 
-static void ignore_sample(void *context, uint64_t sequence, const lh_sample_result *result) {
+static void ignore_sample(void *context, uint64_t sequence, const lh_row_answer *result) {
     (void)context, (void)sequence, (void)result;
 }
 
@@ -289,9 +289,9 @@ static uint64_t logits_of_a_step(const tiny_llama *model, const stage_chain_opti
         const uint32_t rows = i == 0 ? first_rows : LONG_PROMPT - first_rows;
         segments[i] = (lh_step_segment){.sequence = i,
                                         .rows = rows,
-                                        .scoring = {.rows = are_scored ? rows : 0},
-                                        .sample = !are_scored,
-                                        .sampling = greedy};
+                                        .ask.scoring = {.rows = are_scored ? rows : 0},
+                                        .ask.draws = !are_scored,
+                                        .ask.sampling = greedy};
     }
     for (uint32_t i = 0; i < LONG_PROMPT; i++)
         tokens[i] = i * 89 % stage_chain_config(chain)->vocabulary;
@@ -339,7 +339,7 @@ static void check_losses(const tiny_llama *model, const stage_chain_options *opt
     uint8_t *file;
     stage_chain *chain = create(model, &file, &several);
     const lh_step_segment segment = {
-        .sequence = 9, .rows = options->rows_max, .sample = true, .sampling = greedy};
+        .sequence = 9, .rows = options->rows_max, .ask.draws = true, .ask.sampling = greedy};
     for (uint32_t number = 0; number < gathers; number++) {
         digests none = {0};
         lh_error error;
