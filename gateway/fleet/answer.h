@@ -30,8 +30,8 @@ typedef struct lh_fleet_answer {
     bool has_trial;
     lh_assignment trial; /* its place in the next chain, of epoch 0: the hop after it is tried */
     bool has_survey;
-    lh_survey_task survey;            /* a link that it is to measure */
-    const lh_relayed_worker *relayed; /* [relayed_count]: for whom it is to relay */
+    lh_survey_task survey; /* a link that it is to measure */
+    const lh_way *relayed; /* [relayed_count]: for whom it is to relay */
     uint32_t relayed_count;
     bool is_leaving, may_go;
     const char *leave_reason; /* where it is leaving */

@@ -81,7 +81,7 @@ static lh_survey_task survey_of(void) {
 }
 
 static lh_fleet_answer answer_of(uint64_t seed, const lh_fleet_options *options,
-                                 lh_relayed_worker relayed[LH_RELAY_REACHES_MAX]) {
+                                 lh_way relayed[LH_RELAY_REACHES_MAX]) {
     dice = seed * UINT64_C(0x9e3779b97f4a7c15);
     lh_fleet_answer answer = {.options = options,
                               .renew_us = 1000 + (int64_t) throw(10000000),
@@ -103,7 +103,7 @@ static lh_fleet_answer answer_of(uint64_t seed, const lh_fleet_options *options,
     answer.trial = assignment_of();
     answer.survey = survey_of();
     for (uint32_t i = 0; i < answer.relayed_count; i++) {
-        strcpy(relayed[i].name, name_one());
+        strcpy(relayed[i].worker, name_one());
         strcpy(relayed[i].address, address_one());
         relayed[i].tls = coin();
     }
@@ -115,7 +115,7 @@ static lh_fleet_answer answer_of(uint64_t seed, const lh_fleet_options *options,
 static void replies_are_the_same_bytes_as_ever(void **state) {
     (void)state;
     static char line[LH_CONTROL_BODY_BYTES_MAX];
-    static lh_relayed_worker relayed[LH_RELAY_REACHES_MAX];
+    static lh_way relayed[LH_RELAY_REACHES_MAX];
     static const char *const kv_types[] = {"f32", "f16", "q8"};
     const bool is_writing = getenv("LONGHAUL_WRITE_VECTORS");
     lh_model_file *model_file = open_tiny_model();
