@@ -1,3 +1,4 @@
+/* Field by field: unused bytes of texts mean nothing. */
 #include "common/protocol/way.h"
 
 #include <string.h>

@@ -167,13 +167,13 @@ static json_t *render_stages(const lh_chain *chain, const lh_registry *registry)
                                 ? lh_worker_stage_state_name(worker->report.assignment.state)
                                 : "idle";
         json_array_append_new(
-            stages,
-            json_pack("{s:s, s:s, s:o, s:i, s:i, s:s, s:o, s:b, s:s, s:o}", "worker", stage->name,
-                      "site", worker ? worker->report.site : "", "layers",
-                      lh_layers_render(stage->first_layer, stage->last_layer), "first_layer",
-                      (int)stage->first_layer, "last_layer", (int)stage->last_layer, "address",
-                      stage->address, "via", text_or_null(stage->relay), "tls", (int)stage->tls,
-                      "state", state, "members", render_members(&stage->team)));
+            stages, json_pack("{s:s, s:s, s:o, s:i, s:i, s:s, s:o, s:b, s:s, s:o}", "worker",
+                              stage->name, "site", worker ? worker->report.site : "", "layers",
+                              lh_layers_render(stage->first_layer, stage->last_layer),
+                              "first_layer", (int)stage->first_layer, "last_layer",
+                              (int)stage->last_layer, "address", stage->way.address, "via",
+                              text_or_null(stage->way.via), "tls", (int)stage->way.tls, "state",
+                              state, "members", render_members(&stage->team)));
     }
     return stages;
 }

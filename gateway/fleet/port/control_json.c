@@ -15,18 +15,6 @@
 
 #define COPY(to, from) snprintf((to), sizeof(to), "%s", (from))
 
-static lh_way way_to(const lh_chain_stage *stage) {
-    lh_way way = {.tls = stage->tls};
-    COPY(way.worker, stage->name);
-    COPY(way.address, stage->address);
-    COPY(way.via, stage->relay);
-    return way;
-}
-
-static lh_way next_of(const lh_assignment *a) {
-    return a->has_next ? way_to(&a->next) : (lh_way){.is_gateway = true};
-}
-
 static lh_control_model model_of(const lh_fleet_model *model) {
     lh_control_model its = {.file_bytes = lh_model_file_size(model->file),
                             .header_bytes = lh_model_file_header_bytes(model->file)};
@@ -79,25 +67,17 @@ static void fill_assignment(lh_control_assignment *its, const lh_fleet_answer *a
                             const lh_fleet_model *model) {
     const lh_assignment *a = &answer->assignment;
     fill_stage(its, a, answer->options, model);
-    its->next = next_of(a);
+    its->next = a->next;
     COPY(its->previous_name, a->previous ? a->previous : "");
-    COPY(its->previous_relay, a->stage.relay);
+    COPY(its->previous_relay, a->stage.way.via);
 }
 
 static lh_control_trial trial_of(const lh_fleet_answer *answer) {
     const lh_assignment *a = &answer->trial;
     lh_control_trial trial = {
-        .width = answer->options->model->width, .wire = a->stage.wire, .next = next_of(a)};
+        .width = answer->options->model->width, .wire = a->stage.wire, .next = a->next};
     COPY(trial.chain, a->chain);
     return trial;
-}
-
-static lh_control_survey survey_of(const lh_survey_task *task) {
-    lh_control_survey survey = {.bytes_max = task->bytes_max,
-                                .next = {.is_gateway = task->to[0] == '\0', .tls = task->tls}};
-    COPY(survey.next.worker, task->to);
-    COPY(survey.next.address, task->address);
-    return survey;
 }
 
 static void fill_relayed(lh_assignment_reply *reply, const lh_fleet_answer *answer) {
@@ -126,7 +106,7 @@ char *lh_control_json_render_answer(const lh_fleet_answer *answer, const lh_flee
     if (reply.has_trial)
         reply.trial = trial_of(answer);
     if (reply.has_survey)
-        reply.survey = survey_of(&answer->survey);
+        reply.survey = (lh_control_survey){answer->survey.to, answer->survey.bytes_max};
     fill_relayed(&reply, answer);
     if (reply.has_leave)
         lh_worker_report_copy_error(reply.leave_reason, answer->leave_reason);

@@ -17,30 +17,30 @@
 
 static uint64_t dice;
 
-static uint64_t throw(uint64_t below) {
+static uint64_t roll(uint64_t below) {
     dice ^= dice << 13, dice ^= dice >> 7, dice ^= dice << 17;
     return dice % below;
 }
 
 static bool coin(void) {
-    return throw(2) == 1;
+    return roll(2) == 1;
 }
 
 /* Small, large, and beyond what JSON's integers hold. */
 static uint64_t count(void) {
     static const uint64_t ends[] = {0, 1, INT64_MAX, UINT64_MAX};
-    return throw(5) == 0 ? ends[throw(4)] : throw(UINT64_C(1) << (1 + throw(50)));
+    return roll(5) == 0 ? ends[roll(4)] : roll(UINT64_C(1) << (1 + roll(50)));
 }
 
 /* What an estimate may be that went wrong, too. */
 static double estimate(double most) {
     const double ends[] = {0, -1, most, most * 2, 1.0 / 3, -0.5};
-    return throw(5) == 0 ? ends[throw(6)] : most * (double) throw(1000000) / 1e6;
+    return roll(5) == 0 ? ends[roll(6)] : most * (double)roll(1000000) / 1e6;
 }
 
 static void name_one(char name[LH_WORKER_NAME_BYTES]) {
     static const char *const names[] = {"", "attic", "loft-2", "a.b_c"};
-    strcpy(name, names[throw(4)]);
+    strcpy(name, names[roll(4)]);
 }
 
 static void text_of(char *text) {
@@ -48,21 +48,21 @@ static void text_of(char *text) {
                                         "gr\xc3\xb6\xc3\x9f"
                                         "er \"x\"\\\n",
                                         "no UTF-8: \xff"};
-    strcpy(text, texts[throw(4)]);
+    strcpy(text, texts[roll(4)]);
 }
 
 static void address_of(char address[LH_ADDRESS_BYTES]) {
     static const char *const addresses[] = {"", "[::1]:7101", "10.0.0.2:1", "a.example:65535"};
-    strcpy(address, addresses[throw(4)]);
+    strcpy(address, addresses[roll(4)]);
 }
 
 static void digest_of(char digest[LH_MODEL_DIGEST_BYTES]) {
     for (size_t i = 0; i + 1 < LH_MODEL_DIGEST_BYTES; i++)
-        digest[i] = "0123456789abcdef"[throw(16)];
+        digest[i] = "0123456789abcdef"[roll(16)];
 }
 
 static lh_hop_profile hop_of(void) {
-    if (throw(3) == 0)
+    if (roll(3) == 0)
         return (lh_hop_profile){0};
     return (lh_hop_profile){.present = true,
                             .connected = coin(),
@@ -78,7 +78,7 @@ static lh_hop_profile hop_of(void) {
 }
 
 static lh_compute_profile compute_of(void) {
-    lh_compute_profile compute = {.point_count = (uint32_t) throw(LH_COMPUTE_POINTS_MAX + 1),
+    lh_compute_profile compute = {.point_count = (uint32_t)roll(LH_COMPUTE_POINTS_MAX + 1),
                                   .us_per_row_position = estimate(1e12),
                                   .take_share = estimate(1),
                                   .give_share = estimate(1),
@@ -94,7 +94,7 @@ static lh_compute_profile compute_of(void) {
 }
 
 static lh_hop_trial_report trial_of(void) {
-    lh_hop_trial_report trial = {.state = (lh_hop_trial_state) throw(4), .hop = hop_of()};
+    lh_hop_trial_report trial = {.state = (lh_hop_trial_state)roll(4), .hop = hop_of()};
     name_one(trial.next);
     address_of(trial.address);
     text_of(trial.error);
@@ -104,7 +104,7 @@ static lh_hop_trial_report trial_of(void) {
 static void relay_of(lh_worker_report *report) {
     report->relays = coin();
     report->is_behind_relay = !report->relays && coin();
-    report->reach_count = report->relays ? (uint32_t) throw(4) : 0;
+    report->reach_count = report->relays ? (uint32_t)roll(4) : 0;
     for (uint32_t i = 0; i < report->reach_count; i++) {
         strcpy(report->reaches[i].name, "behind");
         report->reaches[i].hop = hop_of();
@@ -113,7 +113,7 @@ static void relay_of(lh_worker_report *report) {
 }
 
 static void cache_of(lh_worker_report *report) {
-    report->cached_count = (uint32_t) throw(LH_CACHED_MODELS_MAX + 1);
+    report->cached_count = (uint32_t)roll(LH_CACHED_MODELS_MAX + 1);
     for (uint32_t i = 0; i < report->cached_count; i++) {
         digest_of(report->cached[i].model);
         for (uint32_t layer = 0; layer < 30; layer++)
@@ -123,15 +123,15 @@ static void cache_of(lh_worker_report *report) {
 }
 
 static void stages_of(lh_worker_report *report) {
-    report->assignment.state = (lh_worker_stage_state) throw(5);
+    report->assignment.state = (lh_worker_stage_state)roll(5);
     report->assignment.generation = count();
     report->assignment.done_bytes = count();
     report->assignment.total_bytes = count();
     report->assignment.is_joining = coin();
     report->assignment.is_final = coin();
     text_of(report->assignment.error);
-    report->prepared.state = (lh_worker_stage_state) throw(5);
-    report->prepared.first_layer = (uint32_t) throw(40);
+    report->prepared.state = (lh_worker_stage_state)roll(5);
+    report->prepared.first_layer = (uint32_t)roll(40);
     report->prepared.last_layer = (uint32_t)count();
     report->prepared.team_epoch = coin() ? (uint32_t)count() : 0;
     report->prepared.holds = coin();
@@ -156,7 +156,7 @@ static lh_worker_report report_of(uint64_t seed) {
     lh_worker_report report = {.version = "0.1.0", .isa = "avx2"};
     dice = seed * UINT64_C(0x9e3779b97f4a7c15);
     report.instance = count();
-    report.threads = (uint32_t) throw(65537);
+    report.threads = (uint32_t)roll(65537);
     report.memory_bytes = count();
     report.kv_bytes = count();
     report.slowdown = coin() ? 1 + estimate(100) : 0;

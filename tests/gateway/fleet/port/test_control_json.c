@@ -34,8 +34,7 @@ static void an_answer_holds_what_the_worker_needs(void **state) {
                                  .last_layer = 2,
                                  .kv_epoch = 3999999999u,
                                  .wire = LH_WIRE_F16},
-                       .next = {.name = "b", .address = "10.0.0.2:7101", .tls = true},
-                       .has_next = true}};
+                       .next = {.worker = "b", .address = "10.0.0.2:7101", .tls = true}}};
     char *text = lh_control_json_render_answer(&answer, &model);
     json_t *json = json_loads(text, 0, NULL);
     json_t *assignment = json_object_get(json, "assignment");
@@ -62,8 +61,8 @@ static void an_answer_holds_what_the_worker_needs(void **state) {
     assert_null(json_object_get(json_object_get(assignment, "next"), "relay"));
     json_decref(json);
     free(text);
-    strcpy(answer.assignment.stage.relay, "hut");
-    strcpy(answer.assignment.next.relay, "barn");
+    strcpy(answer.assignment.stage.way.via, "hut");
+    strcpy(answer.assignment.next.via, "barn");
     const lh_way relayed[] = {{.worker = "c", .address = "h:4"},
                               {.worker = "d", .address = "h:5", .tls = true}};
     answer.relayed = relayed;
@@ -99,7 +98,7 @@ static void an_answer_holds_what_the_worker_needs(void **state) {
     answer.has_assignment = true;
     answer.assignment.stage.team.follower_count = 0;
     answer.relayed_count = 0;
-    answer.assignment.has_next = false;
+    answer.assignment.next.is_gateway = true;
     text = lh_control_json_render_answer(&answer, &model);
     assert_non_null(strstr(text, "\"next\":{\"gateway\":true}"));
     free(text);
@@ -127,20 +126,19 @@ static void an_answer_holds_what_the_worker_needs(void **state) {
     answer.has_trial = true;
     answer.trial = (lh_assignment){.chain = "main",
                                    .stage = {.wire = LH_WIRE_Q8},
-                                   .next = {.name = "attic", .address = "h:2"},
-                                   .has_next = true};
+                                   .next = {.worker = "attic", .address = "h:2"}};
     text = lh_control_json_render_answer(&answer, &model);
     assert_non_null(
         strstr(text, "\"try\":{\"chain\":\"main\",\"width\":576,\"wire\":\"q8\",\"next\":{"));
     assert_non_null(strstr(text, "\"name\":\"attic\",\"address\":\"h:2\",\"tls\":false}}"));
     free(text);
-    answer.trial.has_next = false;
+    answer.trial.next.is_gateway = true;
     text = lh_control_json_render_answer(&answer, &model);
     assert_non_null(strstr(text, "\"wire\":\"q8\",\"next\":{\"gateway\":true}}"));
     free(text);
     answer.has_survey = true;
     answer.survey = (lh_survey_task){
-        .from = "a", .to = "loft", .address = "h:3", .tls = true, .bytes_max = 1 << 20};
+        .from = "a", .to = {.worker = "loft", .address = "h:3", .tls = true}, .bytes_max = 1 << 20};
     text = lh_control_json_render_answer(&answer, &model);
     assert_non_null(strstr(text, "\"survey\":{\"bytes_max\":1048576,\"next\":{\"gateway\":false,"
                                  "\"name\":\"loft\",\"address\":\"h:3\",\"tls\":true}}"));

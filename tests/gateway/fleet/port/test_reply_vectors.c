@@ -18,64 +18,66 @@
 
 static uint64_t dice;
 
-static uint64_t throw(uint64_t below) {
+static uint64_t roll(uint64_t below) {
     dice ^= dice << 13, dice ^= dice >> 7, dice ^= dice << 17;
     return dice % below;
 }
 
 static bool coin(void) {
-    return throw(2) == 1;
+    return roll(2) == 1;
 }
 
 static const char *name_one(void) {
     static const char *const names[] = {"attic", "loft-2", "a.b_c", "cellar"};
-    return names[throw(4)];
+    return names[roll(4)];
 }
 
 static const char *address_one(void) {
     static const char *const addresses[] = {"[::1]:7101", "10.0.0.2:1", "a.example:65535", "b:9"};
-    return addresses[throw(4)];
+    return addresses[roll(4)];
 }
 
 static lh_chain_stage stage_of(void) {
-    lh_chain_stage stage = {.first_layer = (uint32_t) throw(10),
-                            .last_layer = 10 + (uint32_t) throw(10),
-                            .tls = coin(),
-                            .wire = (lh_wire_type) throw(3),
-                            .kv_epoch = (uint32_t) throw(UINT32_MAX)};
+    lh_chain_stage stage = {.first_layer = (uint32_t)roll(10),
+                            .last_layer = 10 + (uint32_t)roll(10),
+                            .way = {.tls = coin()},
+                            .wire = (lh_wire_type)roll(3),
+                            .kv_epoch = (uint32_t)roll(UINT32_MAX)};
     strcpy(stage.name, name_one());
-    strcpy(stage.address, address_one());
+    strcpy(stage.way.worker, stage.name);
+    strcpy(stage.way.address, address_one());
     if (coin())
-        strcpy(stage.relay, name_one());
-    stage.team.follower_count = (uint32_t) throw(3);
-    stage.team.epoch = (uint32_t) throw(UINT32_MAX);
+        strcpy(stage.way.via, name_one());
+    stage.team.follower_count = (uint32_t)roll(3);
+    stage.team.epoch = (uint32_t)roll(UINT32_MAX);
     for (uint32_t i = 0; i <= stage.team.follower_count; i++) {
         strcpy(stage.team.followers[i].name, name_one());
-        stage.team.weights[i] = 1 + (uint32_t) throw(1000);
+        stage.team.weights[i] = 1 + (uint32_t)roll(1000);
     }
     for (size_t i = 0; i < sizeof stage.team.secret; i++)
-        stage.team.secret[i] = (uint8_t) throw(256);
+        stage.team.secret[i] = (uint8_t)roll(256);
     return stage;
 }
 
 static lh_assignment assignment_of(void) {
     lh_assignment a = {.chain = name_one(),
-                       .epoch = (uint32_t) throw(UINT32_MAX),
+                       .epoch = (uint32_t)roll(UINT32_MAX),
                        .stage = stage_of(),
-                       .next = stage_of(),
-                       .has_next = coin(),
-                       .previous = coin() ? name_one() : NULL};
-    a.member = (uint32_t) throw(a.stage.team.follower_count + 1);
+                       .next = stage_of().way};
+    a.next.is_gateway = !coin();
+    a.previous = coin() ? name_one() : NULL;
+    a.member = (uint32_t)roll(a.stage.team.follower_count + 1);
     for (uint32_t i = 0; i <= a.stage.team.follower_count; i++)
         a.member_addresses[i] = coin() ? address_one() : "";
     return a;
 }
 
 static lh_survey_task survey_of(void) {
-    lh_survey_task survey = {.tls = coin(), .bytes_max = 1 + throw(UINT32_MAX)};
-    if (coin()) {
-        strcpy(survey.to, name_one());
-        strcpy(survey.address, address_one());
+    lh_survey_task survey = {.to = {.tls = coin()}, .bytes_max = 1 + roll(UINT32_MAX)};
+    survey.to.is_gateway = !coin();
+    if (!survey.to.is_gateway) {
+        strcpy(survey.to.worker, name_one());
+        strcpy(survey.to.address, address_one());
     }
     return survey;
 }
@@ -84,8 +86,8 @@ static lh_fleet_answer answer_of(uint64_t seed, const lh_fleet_options *options,
                                  lh_way relayed[LH_RELAY_REACHES_MAX]) {
     dice = seed * UINT64_C(0x9e3779b97f4a7c15);
     lh_fleet_answer answer = {.options = options,
-                              .renew_us = 1000 + (int64_t) throw(10000000),
-                              .lease_us = 1000 + (int64_t) throw(100000000),
+                              .renew_us = 1000 + (int64_t)roll(10000000),
+                              .lease_us = 1000 + (int64_t)roll(100000000),
                               .is_planned = coin(),
                               .has_assignment = coin(),
                               .is_urgent = coin(),
@@ -94,7 +96,7 @@ static lh_fleet_answer answer_of(uint64_t seed, const lh_fleet_options *options,
                               .has_trial = coin(),
                               .has_survey = coin(),
                               .relayed = relayed,
-                              .relayed_count = (uint32_t) throw(4),
+                              .relayed_count = (uint32_t)roll(4),
                               .is_leaving = coin(),
                               .may_go = coin(),
                               .leave_reason = "b \"loads\" its layers: 35 %"};
