@@ -83,6 +83,10 @@ typedef struct lh_json_record {
     void (*check)(const lh_json_reader *reader, void *object);
 } lh_json_record;
 
+/* The beginning of a row; least and most; the table in a record. */
+#define LH_JSON_FIELD(type, member, its_key, its_kind, its_flags)                                  \
+    .key = (its_key), .kind = LH_JSON_##its_kind, .flags = (its_flags), LH_JSON_MEMBER(type, member)
+#define LH_JSON_RANGE(low, high) .least = (low), .most = (high)
 #define LH_JSON_MEMBER(type, member)                                                               \
     .at = offsetof(type, member), .size = sizeof(((type *)NULL)->member)
 #define LH_JSON_RECORD(type, table)                                                                \

@@ -12,6 +12,8 @@
 #define TIMES_MAX        INT64_C(1000000000000)
 #define AGE_US_MAX       INT64_C(1000000000000000)
 
+#define FIELD(member, key, kind, flags) LH_JSON_FIELD(OWNER, member, key, kind, flags)
+
 #define NUMBER(name, limit)                                                                        \
     .key = #name, .kind = LH_JSON_NUMBER, .flags = LH_JSON_ESTIMATE, .most = (limit),              \
     LH_JSON_MEMBER(OWNER, name)
@@ -48,10 +50,7 @@ const lh_json_record lh_machine_speed_record = {LH_JSON_RECORD(lh_machine_speed,
 
 #define OWNER lh_compute_point
 static const lh_json_field point_fields[] = {
-    {.key = "rows",
-     .kind = LH_JSON_U32,
-     .most = LH_STEP_ROWS_MAX,
-     LH_JSON_MEMBER(OWNER, rows),
+    {FIELD(rows, "rows", U32, 0), LH_JSON_RANGE(0, LH_STEP_ROWS_MAX),
      .meaning = "rows of a step, from 1 on; points ascend in them"},
     {NUMBER(us, TIME_US_MAX),
      .meaning = "time of a step of so many rows that attend to nothing but themselves, and of "
@@ -62,12 +61,8 @@ static const lh_json_record point_record = {LH_JSON_RECORD(lh_compute_point, poi
 
 #define OWNER lh_compute_profile
 static const lh_json_field compute_fields[] = {
-    {.key = "points",
-     .kind = LH_JSON_LIST,
-     .most = LH_COMPUTE_POINTS_MAX,
-     .count = offsetof(OWNER, point_count),
-     .inner = &point_record,
-     LH_JSON_MEMBER(OWNER, points),
+    {FIELD(points, "points", LIST, 0), LH_JSON_RANGE(0, LH_COMPUTE_POINTS_MAX),
+     .count = offsetof(OWNER, point_count), .inner = &point_record,
      .meaning = "times of steps without attention; linear between them"},
     {NUMBER(us_per_row_position, TIME_US_MAX),
      .meaning = "what each row costs on top for each position before it: attention"},
@@ -84,11 +79,7 @@ static const lh_json_field compute_fields[] = {
     {KNOWN_NUMBER(calibrated_times, TIMES_MAX),
      .meaning = "how many times as long as when the stage was calibrated the last steps took; 0: "
                 "unknown"},
-    {.key = "age_us",
-     .kind = LH_JSON_I64,
-     .flags = LH_JSON_ESTIMATE,
-     .most = AGE_US_MAX,
-     LH_JSON_MEMBER(OWNER, age_us),
+    {FIELD(age_us, "age_us", I64, LH_JSON_ESTIMATE), LH_JSON_RANGE(0, AGE_US_MAX),
      .meaning = "age of the newest sample when the report left"},
 };
 #undef OWNER

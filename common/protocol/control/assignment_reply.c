@@ -13,7 +13,8 @@
 #define STEPS_MAX       1024
 #define WEIGHT_MAX      1000000
 
-#define MEMBER(name) LH_JSON_MEMBER(OWNER, name)
+#define FIELD(member, key, kind, flags) LH_JSON_FIELD(OWNER, member, key, kind, flags)
+#define MEMBER(name)                    LH_JSON_MEMBER(OWNER, name)
 #define U32(name, low, high)                                                                       \
     .key = #name, .kind = LH_JSON_U32, .least = (low), .most = (high), MEMBER(name)
 
@@ -42,19 +43,13 @@ bool lh_control_is_same_assignment(const lh_control_assignment *a, const lh_cont
 #define WAY_TLS     .key = "tls", .kind = LH_JSON_BOOL, MEMBER(tls)
 
 static const lh_json_field next_fields[] = {
-    {.key = "gateway",
-     .kind = LH_JSON_BOOL,
-     .flags = LH_JSON_ENDS,
-     MEMBER(is_gateway),
+    {FIELD(is_gateway, "gateway", BOOL, LH_JSON_ENDS),
      .meaning =
          "true: it is the gateway with which this worker registers, and nothing else follows"},
     {WAY_NAME, .meaning = "the next worker"},
     {WAY_ADDRESS, .meaning = "where it is reached, as `host:port`"},
     {WAY_TLS, .meaning = "whether by TLS"},
-    {.key = "relay",
-     .kind = LH_JSON_NAME,
-     .flags = LH_JSON_OPTIONAL | LH_JSON_LEFT_OUT,
-     MEMBER(via),
+    {FIELD(via, "relay", NAME, LH_JSON_OPTIONAL | LH_JSON_LEFT_OUT),
      .meaning = "the relay whose address it is (PROTOCOL.md, \"Through a relay\")"},
 };
 static const lh_json_record next_record = {LH_JSON_RECORD(lh_way, next_fields)};
@@ -72,25 +67,12 @@ static const lh_json_record relayed_record = {LH_JSON_RECORD(lh_way, relayed_fie
 #define OWNER lh_control_model
 static const lh_json_field model_fields[] = {
     {.key = "name", .kind = LH_JSON_LINE, MEMBER(name), .meaning = "what clients call it"},
-    {.key = "file_bytes",
-     .kind = LH_JSON_U64,
-     .least = 1,
-     .most = FILE_BYTES_MAX,
-     MEMBER(file_bytes),
+    {FIELD(file_bytes, "file_bytes", U64, 0), LH_JSON_RANGE(1, FILE_BYTES_MAX),
      .meaning = "bytes of the model file"},
-    {.key = "header_bytes",
-     .kind = LH_JSON_U64,
-     .least = 1,
-     .most = FILE_BYTES_MAX,
-     MEMBER(header_bytes),
+    {FIELD(header_bytes, "header_bytes", U64, 0), LH_JSON_RANGE(1, FILE_BYTES_MAX),
      .meaning = "those of its header"},
-    {.key = "header_sha256",
-     .kind = LH_JSON_DIGITS,
-     MEMBER(header_sha256),
-     .meaning = "the model's identity"},
-    {.key = "weights_url",
-     .kind = LH_JSON_LINE,
-     MEMBER(weights_url),
+    {FIELD(header_sha256, "header_sha256", DIGITS, 0), .meaning = "the model's identity"},
+    {FIELD(weights_url, "weights_url", LINE, 0),
      .meaning = "see below; a URL that begins with `/` is on the gateway's fleet port"},
     {.key = "tensors_url", .kind = LH_JSON_LINE, MEMBER(tensors_url), .meaning = "likewise"},
 };
@@ -119,11 +101,7 @@ static const char *const kv_types[] = {"f32", "f16", "q8", NULL};
 
 #define OWNER lh_control_assignment
 static const lh_json_field stage_fields[] = {
-    {.key = "model",
-     .kind = LH_JSON_OBJECT,
-     .inner = &model_record,
-     MEMBER(model),
-     .meaning = "whose layers they are"},
+    {FIELD(model, "model", OBJECT, 0), .inner = &model_record, .meaning = "whose layers they are"},
     {U32(first_layer, 0, LAYERS_MAX), .meaning = "the stage's first layer"},
     {U32(last_layer, 1, LAYERS_MAX), .meaning = "the layer behind its last one"},
     {U32(layers, 1, LAYERS_MAX), .meaning = "those of the model"},
@@ -132,27 +110,16 @@ static const lh_json_field stage_fields[] = {
     {U32(steps_max, 1, STEPS_MAX),
      .meaning = "steps that have an activation buffer at once: memory to keep ready; further ones "
                 "wait for one"},
-    {.key = "activations",
-     .kind = LH_JSON_WORD,
-     .words = activations,
+    {FIELD(activations, "activations", WORD, 0), .words = activations,
      .wanted = "\"q8\" or \"q16\"",
-     MEMBER(activations),
      .meaning = "how activations meet quantized weights (`kernels/kernels.h`); the same on all "
                 "stages of a chain"},
-    {.key = "gpu_math",
-     .kind = LH_JSON_WORD,
-     .flags = LH_JSON_OPTIONAL,
-     .words = maths,
+    {FIELD(gpu_math, "gpu_math", WORD, LH_JSON_OPTIONAL), .words = maths,
      .wanted = "\"exact\" or \"fast\"",
-     MEMBER(gpu_math),
      .meaning = "`fast`: products on GPUs may be cuBLAS's (`kernels/cuda/cuda_fast.h`); the same "
                 "on all stages of a chain"},
-    {.key = "kv_type",
-     .kind = LH_JSON_WORD,
-     .flags = LH_JSON_OPTIONAL,
-     .words = kv_types,
+    {FIELD(kv_type, "kv_type", WORD, LH_JSON_OPTIONAL), .words = kv_types,
      .wanted = "\"f32\", \"f16\" or \"q8\"",
-     MEMBER(kv_type),
      .meaning = "the numbers that the KV cache holds (`kernels/kernels.h`), the same on all stages "
                 "of all chains. A stage with other numbers is another stage: it is loaded, and its "
                 "cache begins empty"},
@@ -174,9 +141,7 @@ static const lh_json_record stage_record = {LH_JSON_RECORD(OWNER, stage_fields),
 #define OWNER lh_control_member
 static const lh_json_field member_fields[] = {
     {.key = "name", .kind = LH_JSON_NAME, MEMBER(name), .meaning = "a worker of the team"},
-    {.key = "address",
-     .kind = LH_JSON_LINE,
-     MEMBER(address),
+    {FIELD(address, "address", LINE, 0),
      .meaning = "where those behind it in the list connect to it"},
     {U32(weight, 1, WEIGHT_MAX), .meaning = "its share of the work, beside those of the others"},
 };
@@ -185,24 +150,12 @@ static const lh_json_record member_record = {LH_JSON_RECORD(OWNER, member_fields
 
 #define OWNER lh_control_team
 static const lh_json_field team_fields[] = {
-    {.key = "own",
-     .kind = LH_JSON_U32,
-     .flags = LH_JSON_NOT_READ,
-     .most = LH_TEAM_MEMBERS_MAX - 1,
-     MEMBER(own),
+    {FIELD(own, "own", U32, LH_JSON_NOT_READ), LH_JSON_RANGE(0, LH_TEAM_MEMBERS_MAX - 1),
      .meaning = "the index of this worker in `members`; 0 takes the stage's steps"},
     {U32(epoch, 0, UINT32_MAX), .meaning = "another one: the team forms anew"},
-    {.key = "secret",
-     .kind = LH_JSON_HEX,
-     MEMBER(secret),
-     .meaning = "by which the members know each other"},
-    {.key = "members",
-     .kind = LH_JSON_LIST,
-     .most = LH_TEAM_MEMBERS_MAX,
-     .count = offsetof(OWNER, count),
-     .inner = &member_record,
-     MEMBER(members),
-     .meaning = "two workers at least"},
+    {FIELD(secret, "secret", HEX, 0), .meaning = "by which the members know each other"},
+    {FIELD(members, "members", LIST, 0), LH_JSON_RANGE(0, LH_TEAM_MEMBERS_MAX),
+     .count = offsetof(OWNER, count), .inner = &member_record, .meaning = "two workers at least"},
 };
 #undef OWNER
 
@@ -231,10 +184,7 @@ static const lh_json_record team_record = {LH_JSON_RECORD(lh_control_team, team_
 
 #define OWNER lh_control_assignment
 static const lh_json_field assignment_fields[] = {
-    {.key = "generation",
-     .kind = LH_JSON_U64,
-     .most = INT64_MAX,
-     MEMBER(generation),
+    {FIELD(generation, "generation", U64, 0), LH_JSON_RANGE(0, INT64_MAX),
      .meaning = "changes when any other field of the assignment changes; report it back in "
                 "`assignment.generation`. A gateway gives out none that a worker has reported "
                 "before, unless that was more than a day ahead of its clock: so it never meets "
@@ -243,22 +193,12 @@ static const lh_json_field assignment_fields[] = {
     {U32(epoch, 0, UINT32_MAX),
      .meaning = "the chain's epoch: steps of an older one are refused (409). A new one empties the "
                 "KV cache, but for:"},
-    {.key = "kv_epoch",
-     .kind = LH_JSON_U32,
-     .flags = LH_JSON_OPTIONAL,
-     .most = UINT32_MAX,
-     MEMBER(kv_epoch),
+    {FIELD(kv_epoch, "kv_epoch", U32, LH_JSON_OPTIONAL), LH_JSON_RANGE(0, UINT32_MAX),
      .meaning = "where the KV cache was last emptied with this epoch, it stays (PROTOCOL.md, "
                 "\"Epochs\"); 0: it does not"},
-    {.key = "previous",
-     .kind = LH_JSON_NAME,
-     .flags = LH_JSON_OPTIONAL | LH_JSON_AS_NULL,
-     MEMBER(previous_name),
+    {FIELD(previous_name, "previous", NAME, LH_JSON_OPTIONAL | LH_JSON_AS_NULL),
      .meaning = "the worker before this one, from which alone it takes steps; null: the gateway"},
-    {.key = "previous_relay",
-     .kind = LH_JSON_NAME,
-     .flags = LH_JSON_OPTIONAL | LH_JSON_LEFT_OUT,
-     MEMBER(previous_relay),
+    {FIELD(previous_relay, "previous_relay", NAME, LH_JSON_OPTIONAL | LH_JSON_LEFT_OUT),
      .meaning = "the worker through which alone these steps come (PROTOCOL.md, \"Through a "
                 "relay\")"},
     {NEXT, .meaning = "where the stage's result goes"},
@@ -284,10 +224,7 @@ static const lh_json_field prepare_fields[] = {
     {.kind = LH_JSON_INLINE, .inner = &stage_record},
     {CHAIN, .flags = LH_JSON_NOT_READ,
      .meaning = "the name of the next chain; read beside a `team`"},
-    {.key = "hold",
-     .kind = LH_JSON_OWN,
-     .own = &hold,
-     MEMBER(weights_only),
+    {FIELD(weights_only, "hold", OWN, 0), .own = &hold,
      .meaning = "true: fetch and load it beside the stage that serves, ready to take its place; "
                 "false: memory holds one of them (of a team: that of one member at least), so "
                 "fetch its weights into the cache, no more"},
@@ -326,11 +263,7 @@ static const lh_json_record trial_record = {LH_JSON_RECORD(OWNER, trial_fields)}
 
 #define OWNER lh_control_survey
 static const lh_json_field survey_fields[] = {
-    {.key = "bytes_max",
-     .kind = LH_JSON_U64,
-     .least = 1,
-     .most = FILE_BYTES_MAX,
-     MEMBER(bytes_max),
+    {FIELD(bytes_max, "bytes_max", U64, 0), LH_JSON_RANGE(1, FILE_BYTES_MAX),
      .meaning = "of probes"},
     {NEXT, .meaning = "as in `assignment`, never through a relay"},
 };
@@ -354,9 +287,7 @@ static const lh_json_record survey_record = {LH_JSON_RECORD(OWNER, survey_fields
 #define MAY_LACK    LH_JSON_OPTIONAL | LH_JSON_AS_NULL | LH_JSON_MARKED
 
 static const lh_json_field leave_fields[] = {
-    {.key = "may_go",
-     .kind = LH_JSON_BOOL,
-     MEMBER(may_go),
+    {FIELD(may_go, "may_go", BOOL, 0),
      .meaning = "it has no place in a chain any more, or nobody can take its place and no request "
                 "needs it"},
     {.key = "reason", .kind = LH_JSON_LINE, MEMBER(leave_reason), .meaning = "what it waits for"},
@@ -369,15 +300,10 @@ static const lh_json_record leave_record = {LH_JSON_RECORD(OWNER, leave_fields)}
 static const lh_json_field reply_fields[] = {
     {INTERVAL(renew_ms), .meaning = "report again after so long"},
     {INTERVAL(lease_ms), .meaning = "without a report for so long the worker counts as gone"},
-    {.key = "planned",
-     .kind = LH_JSON_BOOL,
-     MEMBER(is_planned),
+    {FIELD(is_planned, "planned", BOOL, 0),
      .meaning = "false while the gateway has no plan (it has just started, or waits for workers): "
                 "a worker keeps what it has, and `assignment` is null"},
-    {.key = "urgent",
-     .kind = LH_JSON_BOOL,
-     .flags = LH_JSON_OPTIONAL,
-     MEMBER(is_urgent),
+    {FIELD(is_urgent, "urgent", BOOL, LH_JSON_OPTIONAL),
      .meaning = "sequences wait for the chain: a stage that is loaded now is timed only as much as "
                 "it needs to be"},
     {PART("assignment", has_assignment, assignment_record), .flags = MAY_BE_NULL,
@@ -389,20 +315,12 @@ static const lh_json_field reply_fields[] = {
      .meaning = "a hop that this worker would have in the next chain, to be tried now"},
     {PART("survey", has_survey, survey_record), .flags = MAY_LACK, MEMBER(survey),
      .meaning = "a link that this worker is to measure, whatever else it does"},
-    {.key = "relay",
-     .kind = LH_JSON_LIST,
-     .flags = LH_JSON_OPTIONAL | LH_JSON_AS_NULL,
-     .most = LH_RELAY_REACHES_MAX,
-     .count = offsetof(OWNER, relayed_count),
-     .inner = &relayed_record,
-     MEMBER(relayed),
-     .meaning = "the workers behind this one to which it is to relay"},
+    {FIELD(relayed, "relay", LIST, LH_JSON_OPTIONAL | LH_JSON_AS_NULL),
+     LH_JSON_RANGE(0, LH_RELAY_REACHES_MAX), .count = offsetof(OWNER, relayed_count),
+     .inner = &relayed_record, .meaning = "the workers behind this one to which it is to relay"},
     {PART("leave", has_leave, leave_record), .flags = MAY_LACK,
      .meaning = "the reply to `leaving`"},
-    {.key = "trust",
-     .kind = LH_JSON_DIGITS,
-     .flags = LH_JSON_OPTIONAL | LH_JSON_AS_NULL,
-     MEMBER(trust_sha256),
+    {FIELD(trust_sha256, "trust", DIGITS, LH_JSON_OPTIONAL | LH_JSON_AS_NULL),
      .meaning = "SHA-256 of the bundle of CAs that the fleet believes (JOINING.md): a worker that "
                 "has another one fetches it"},
 };

@@ -11,10 +11,13 @@
 #define SLOWDOWN_MAX 1000 /* above that nobody measures anything */
 #define THREADS_MAX  65536
 
-#define MEMBER(name)       LH_JSON_MEMBER(lh_worker_report, name)
-#define MARKED_BY(name)    .mark = offsetof(lh_worker_report, name)
-#define RECORD_OF(table)   LH_JSON_RECORD(lh_worker_report, table)
-#define WITHIN(its_record) .kind = LH_JSON_OBJECT, .inner = &(its_record)
+#define OWNER lh_worker_report
+
+#define FIELD(member, key, kind, flags) LH_JSON_FIELD(OWNER, member, key, kind, flags)
+#define MEMBER(name)                    LH_JSON_MEMBER(OWNER, name)
+#define MARKED_BY(name)                 .mark = offsetof(lh_worker_report, name)
+#define RECORD_OF(table)                LH_JSON_RECORD(lh_worker_report, table)
+#define WITHIN(its_record)              .kind = LH_JSON_OBJECT, .inner = &(its_record)
 
 #define COUNT(name, its_key) .key = (its_key), .kind = LH_JSON_U64, .most = INT64_MAX, MEMBER(name)
 #define U32(name, its_key)   .key = (its_key), .kind = LH_JSON_U32, .most = UINT32_MAX, MEMBER(name)
@@ -22,20 +25,11 @@
 /* ---- Where it takes steps ---- */
 
 static const lh_json_field address_fields[] = {
-    {.key = "tls",
-     .kind = LH_JSON_ADDRESS,
-     .flags = LH_JSON_NULL | LH_JSON_AS_NULL,
-     MEMBER(tls_address),
+    {FIELD(tls_address, "tls", ADDRESS, LH_JSON_NULL | LH_JSON_AS_NULL),
      .meaning = "where it takes steps from other sites"},
-    {.key = "plain",
-     .kind = LH_JSON_ADDRESS,
-     .flags = LH_JSON_NULL | LH_JSON_AS_NULL,
-     MEMBER(plain_address),
+    {FIELD(plain_address, "plain", ADDRESS, LH_JSON_NULL | LH_JSON_AS_NULL),
      .meaning = "where it takes steps from its own site; not null where `tls` is"},
-    {.key = "members",
-     .kind = LH_JSON_ADDRESS,
-     .flags = LH_JSON_OPTIONAL | LH_JSON_AS_NULL,
-     MEMBER(member_address),
+    {FIELD(member_address, "members", ADDRESS, LH_JSON_OPTIONAL | LH_JSON_AS_NULL),
      .meaning = "where others connect that compute a stage with it"},
 };
 
@@ -70,11 +64,7 @@ static const lh_json_field assignment_fields[] = {
      .meaning = "what failed is that the worker can compute no stage of this model: it does not "
                 "try again, and no chain of the model is planned with it until it has another "
                 "`instance`"},
-    {.key = "error",
-     .kind = LH_JSON_TEXT,
-     .flags = LH_JSON_NULL,
-     MEMBER(assignment.error),
-     .meaning = "why it failed"},
+    {FIELD(assignment.error, "error", TEXT, LH_JSON_NULL), .meaning = "why it failed"},
 };
 
 static bool has_assignment(const void *report) {
@@ -94,12 +84,8 @@ static const lh_json_field prepared_fields[] = {
     {OPTIONAL_BOOL(prepared.is_joining, "joining"), .meaning = "likewise"},
     {OPTIONAL_BOOL(prepared.is_final, "final"), .meaning = "likewise"},
     {.key = "error", .kind = LH_JSON_TEXT, MEMBER(prepared.error), .meaning = "why it failed"},
-    {.key = "team_epoch",
-     .kind = LH_JSON_U32,
-     .flags = LH_JSON_OPTIONAL | LH_JSON_LEFT_OUT,
-     .most = UINT32_MAX,
-     MEMBER(prepared.team_epoch),
-     .meaning = "`epoch` of its `team`; absent where it has none"},
+    {FIELD(prepared.team_epoch, "team_epoch", U32, LH_JSON_OPTIONAL | LH_JSON_LEFT_OUT),
+     LH_JSON_RANGE(0, UINT32_MAX), .meaning = "`epoch` of its `team`; absent where it has none"},
 };
 
 static bool has_prepared(const void *report) {
@@ -112,10 +98,7 @@ static const lh_json_record prepared_record = {RECORD_OF(prepared_fields),
 static const lh_json_field loaded_fields[] = {
     {U32(loaded.first_layer, "first_layer"), .meaning = "its first layer"},
     {U32(loaded.last_layer, "last_layer"), .meaning = "the layer behind its last one"},
-    {.key = "model",
-     .kind = LH_JSON_TEXT,
-     MEMBER(loaded.model),
-     .meaning = "`header_sha256` of its model"},
+    {FIELD(loaded.model, "model", TEXT, 0), .meaning = "`header_sha256` of its model"},
 };
 static const lh_json_record loaded_record = {RECORD_OF(loaded_fields)};
 
@@ -163,40 +146,24 @@ static const char *name_of_trial_state(unsigned state) {
     return lh_hop_trial_state_name((lh_hop_trial_state)state);
 }
 
+#undef OWNER
 #define OWNER lh_hop_trial_report
 static const lh_json_field trial_fields[] = {
-    {.key = "next",
-     .kind = LH_JSON_NAME,
-     .flags = LH_JSON_OPTIONAL | LH_JSON_AS_NULL,
-     LH_JSON_MEMBER(OWNER, next),
+    {FIELD(next, "next", NAME, LH_JSON_OPTIONAL | LH_JSON_AS_NULL),
      .meaning = "the worker that `next` named; null where it is the gateway"},
-    {.key = "address",
-     .kind = LH_JSON_ADDRESS,
-     .flags = LH_JSON_OPTIONAL | LH_JSON_AS_NULL,
-     LH_JSON_MEMBER(OWNER, address),
+    {FIELD(address, "address", ADDRESS, LH_JSON_OPTIONAL | LH_JSON_AS_NULL),
      .meaning = "its address, as it was given; null likewise"},
-    {.key = "state",
-     .kind = LH_JSON_CHOICE,
-     .least = LH_HOP_TRIAL_RUNNING,
-     .most = LH_HOP_TRIAL_FAILED,
-     .name_of = name_of_trial_state,
-     .wanted = "running, proven or failed",
-     LH_JSON_MEMBER(OWNER, state),
+    {FIELD(state, "state", CHOICE, 0), LH_JSON_RANGE(LH_HOP_TRIAL_RUNNING, LH_HOP_TRIAL_FAILED),
+     .name_of = name_of_trial_state, .wanted = "running, proven or failed",
      .meaning = "`proven` when the one at its end has taken a step of the trial; of a survey, when "
                 "all has been measured that will be"},
-    {.key = "error",
-     .kind = LH_JSON_TEXT,
-     LH_JSON_MEMBER(OWNER, error),
-     .meaning = "why the last attempt failed"},
-    {.key = "hop",
-     .kind = LH_JSON_OBJECT,
-     .flags = LH_JSON_OPTIONAL | LH_JSON_AS_NULL | LH_JSON_MARKED,
-     .mark = offsetof(OWNER, hop.present),
-     .inner = &lh_hop_profile_record,
-     LH_JSON_MEMBER(OWNER, hop),
+    {FIELD(error, "error", TEXT, 0), .meaning = "why the last attempt failed"},
+    {FIELD(hop, "hop", OBJECT, LH_JSON_OPTIONAL | LH_JSON_AS_NULL | LH_JSON_MARKED),
+     .mark = offsetof(OWNER, hop.present), .inner = &lh_hop_profile_record,
      .meaning = "what has been measured of it"},
 };
 #undef OWNER
+#define OWNER lh_worker_report
 
 static bool has_trial(const void *trial) {
     return ((const lh_hop_trial_report *)trial)->state != LH_HOP_TRIAL_NONE;
@@ -205,26 +172,18 @@ static bool has_trial(const void *trial) {
 static const lh_json_record trial_record = {LH_JSON_RECORD(lh_hop_trial_report, trial_fields),
                                             .is_there = has_trial};
 
+#undef OWNER
 #define OWNER lh_relay_reach
 static const lh_json_field reach_fields[] = {
-    {.key = "name",
-     .kind = LH_JSON_NAME,
-     LH_JSON_MEMBER(OWNER, name),
-     .meaning = "the worker behind it"},
-    {.key = "hop",
-     .kind = LH_JSON_OBJECT,
-     .flags = LH_JSON_OPTIONAL | LH_JSON_AS_NULL | LH_JSON_MARKED,
-     .mark = offsetof(OWNER, hop.present),
-     .inner = &lh_hop_profile_record,
-     LH_JSON_MEMBER(OWNER, hop),
+    {FIELD(name, "name", NAME, 0), .meaning = "the worker behind it"},
+    {FIELD(hop, "hop", OBJECT, LH_JSON_OPTIONAL | LH_JSON_AS_NULL | LH_JSON_MARKED),
+     .mark = offsetof(OWNER, hop.present), .inner = &lh_hop_profile_record,
      .meaning = "what has been measured of the way to it"},
-    {.key = "error",
-     .kind = LH_JSON_TEXT,
-     .flags = LH_JSON_OPTIONAL | LH_JSON_AS_NULL,
-     LH_JSON_MEMBER(OWNER, error),
+    {FIELD(error, "error", TEXT, LH_JSON_OPTIONAL | LH_JSON_AS_NULL),
      .meaning = "why it is not connected"},
 };
 #undef OWNER
+#define OWNER lh_worker_report
 static const lh_json_record reach_record = {LH_JSON_RECORD(lh_relay_reach, reach_fields)};
 
 /* ---- The rest ---- */
@@ -234,19 +193,11 @@ static const lh_json_record reach_record = {LH_JSON_RECORD(lh_relay_reach, reach
 static const lh_json_field kv_fields[] = {
     {PAGES(kv.pages_total, "pages_total"), .meaning = "pages of the KV cache"},
     {PAGES(kv.pages_free, "pages_free"), .meaning = "those that no sequence has"},
-    {.key = "page_positions",
-     .kind = LH_JSON_U32,
-     .least = 1,
-     .most = UINT32_MAX,
-     MEMBER(kv.page_positions),
+    {FIELD(kv.page_positions, "page_positions", U32, 0), LH_JSON_RANGE(1, UINT32_MAX),
      .meaning = "positions of a page"},
     {COUNT(kv.page_bytes, "page_bytes"), .meaning = "bytes of a page"},
     {U32(kv.sequences, "sequences"), .meaning = "sequences that have pages"},
-    {.key = "epoch",
-     .kind = LH_JSON_U32,
-     .flags = LH_JSON_ABSENT,
-     .most = UINT32_MAX,
-     MEMBER(kv.epoch),
+    {FIELD(kv.epoch, "epoch", U32, LH_JSON_ABSENT), LH_JSON_RANGE(0, UINT32_MAX),
      .meaning = "the epoch with which it was last emptied; 0 where the stage has no place in a "
                 "chain"},
 };
@@ -288,45 +239,21 @@ static const lh_json_field report_fields[] = {
      .flags = LH_JSON_NOT_READ,
      .own = &protocol_version,
      .meaning = "another number is answered with 400 and a message that names both"},
-    {.key = "instance",
-     .kind = LH_JSON_HEX_U64,
-     MEMBER(instance),
+    {FIELD(instance, "instance", HEX_U64, 0),
      .meaning = "drawn at start: another instance under a name is a restart, or somebody else "
                 "(409)"},
-    {.key = "site",
-     .kind = LH_JSON_NAME,
-     .flags = LH_JSON_AS_NULL,
-     MEMBER(site),
-     .meaning = "as the worker's flags say"},
-    {.key = "version",
-     .kind = LH_JSON_TEXT,
-     .flags = LH_JSON_AS_NULL,
-     MEMBER(version),
-     .meaning = "the worker's release"},
-    {.key = "isa",
-     .kind = LH_JSON_TEXT,
-     .flags = LH_JSON_AS_NULL,
-     MEMBER(isa),
+    {FIELD(site, "site", NAME, LH_JSON_AS_NULL), .meaning = "as the worker's flags say"},
+    {FIELD(version, "version", TEXT, LH_JSON_AS_NULL), .meaning = "the worker's release"},
+    {FIELD(isa, "isa", TEXT, LH_JSON_AS_NULL),
      .meaning = "the instruction set of its kernels; `cuda` where a GPU computes stages"},
-    {.key = "threads",
-     .kind = LH_JSON_U32,
-     .least = 1,
-     .most = THREADS_MAX,
-     MEMBER(threads),
+    {FIELD(threads, "threads", U32, 0), LH_JSON_RANGE(1, THREADS_MAX),
      .meaning = "threads that compute"},
     {.key = "addresses", WITHIN(address_record), .meaning = "where it is reached"},
-    {.key = "memory_bytes",
-     .kind = LH_JSON_U64,
-     .least = 1,
-     .most = INT64_MAX,
-     MEMBER(memory_bytes),
+    {FIELD(memory_bytes, "memory_bytes", U64, 0), LH_JSON_RANGE(1, INT64_MAX),
      .meaning = "what it may use for weights"},
     {COUNT(kv_bytes, "kv_bytes"), .meaning = "what it may use for the KV cache"},
-    {.key = "speed",
-     .kind = LH_JSON_OBJECT,
-     .flags = LH_JSON_OPTIONAL | LH_JSON_AS_NULL,
+    {FIELD(speed, "speed", OBJECT, LH_JSON_OPTIONAL | LH_JSON_AS_NULL),
      .inner = &lh_machine_speed_record,
-     MEMBER(speed),
      .meaning = "how fast the machine is, by products with quantized weights made up for it, on "
                 "all threads; measured once, at start. Stages are divided by it"},
     {.key = "assignment",
@@ -343,36 +270,17 @@ static const lh_json_field report_fields[] = {
      MARKED_BY(loaded.present),
      .meaning = "the stage in memory. A gateway that has no plan yet prefers the one that the "
                 "workers have loaded"},
-    {.key = "compute",
-     .kind = LH_JSON_OBJECT,
-     .flags = LH_JSON_OPTIONAL | LH_JSON_AS_NULL,
-     .inner = &lh_compute_profile_record,
-     MEMBER(compute),
-     .meaning = "the stage's times"},
-    {.key = "next",
-     .kind = LH_JSON_OBJECT,
-     .flags = LH_JSON_OPTIONAL | LH_JSON_AS_NULL | LH_JSON_MARKED,
-     MARKED_BY(next.present),
-     .inner = &lh_hop_profile_record,
-     MEMBER(next),
+    {FIELD(compute, "compute", OBJECT, LH_JSON_OPTIONAL | LH_JSON_AS_NULL),
+     .inner = &lh_compute_profile_record, .meaning = "the stage's times"},
+    {FIELD(next, "next", OBJECT, LH_JSON_OPTIONAL | LH_JSON_AS_NULL | LH_JSON_MARKED),
+     MARKED_BY(next.present), .inner = &lh_hop_profile_record,
      .meaning = "the hop after it, and what is measured of it"},
-    {.key = "next_error",
-     .kind = LH_JSON_TEXT,
-     .flags = LH_JSON_OPTIONAL | LH_JSON_AS_NULL,
-     MEMBER(next_error),
+    {FIELD(next_error, "next_error", TEXT, LH_JSON_OPTIONAL | LH_JSON_AS_NULL),
      .meaning = "why the next hop is not connected, with its address"},
-    {.key = "trial",
-     .kind = LH_JSON_OBJECT,
-     .flags = LH_JSON_OPTIONAL | LH_JSON_AS_NULL,
-     .inner = &trial_record,
-     MEMBER(trial),
+    {FIELD(trial, "trial", OBJECT, LH_JSON_OPTIONAL | LH_JSON_AS_NULL), .inner = &trial_record,
      .meaning = "what has become of the latest `try`"},
-    {.key = "surveyed",
-     .kind = LH_JSON_OBJECT,
-     .flags = LH_JSON_OPTIONAL | LH_JSON_AS_NULL,
-     .inner = &trial_record,
-     MEMBER(surveyed),
-     .meaning = "what has become of the latest `survey`"},
+    {FIELD(surveyed, "surveyed", OBJECT, LH_JSON_OPTIONAL | LH_JSON_AS_NULL),
+     .inner = &trial_record, .meaning = "what has become of the latest `survey`"},
     {.key = "kv",
      WITHIN(kv_record),
      .flags = LH_JSON_NULL | LH_JSON_AS_NULL | LH_JSON_MARKED,
@@ -382,55 +290,29 @@ static const lh_json_field report_fields[] = {
      WITHIN(step_record),
      .meaning = "steps since its start; those that their senders wanted no more of (RST_STREAM) "
                 "are none of these"},
-    {.key = "leaving",
-     .kind = LH_JSON_BOOL,
-     MEMBER(leaving),
+    {FIELD(leaving, "leaving", BOOL, 0),
      .meaning = "it was asked to stop: the planner gives it nothing new, and looks for others that "
                 "take over what it has"},
-    {.key = "slowdown",
-     .kind = LH_JSON_NUMBER,
-     .flags = LH_JSON_ABSENT | LH_JSON_LEFT_OUT,
-     .least = 1,
-     .most = SLOWDOWN_MAX,
-     MEMBER(slowdown),
+    {FIELD(slowdown, "slowdown", NUMBER, LH_JSON_ABSENT | LH_JSON_LEFT_OUT),
+     LH_JSON_RANGE(1, SLOWDOWN_MAX),
      .meaning = "the factor by which it plays a slower machine, for a measurement; absent: 1"},
-    {.key = "host",
-     .kind = LH_JSON_OWN,
-     .flags = LH_JSON_OPTIONAL | LH_JSON_LEFT_OUT,
-     .own = &host_facts,
-     MEMBER(host),
+    {FIELD(host, "host", OWN, LH_JSON_OPTIONAL | LH_JSON_LEFT_OUT), .own = &host_facts,
      .meaning = "what is known of its machine, for `longhaul-gateway doctor`: whole numbers of at "
                 "least 0, any of which may be absent (`common/base/host_facts.h` names them): its "
                 "clock when the report left (`clock_ms`, Unix time), memory, the disk of its "
                 "cache, the kernel's limits, the sandbox, its certificate's dates. Nothing is "
                 "planned by it; the end of its certificate tells which one it uses (JOINING.md)"},
-    {.key = "trust",
-     .kind = LH_JSON_DIGITS,
-     .flags = LH_JSON_OPTIONAL | LH_JSON_LEFT_OUT,
-     MEMBER(trust_sha256),
+    {FIELD(trust_sha256, "trust", DIGITS, LH_JSON_OPTIONAL | LH_JSON_LEFT_OUT),
      .meaning = "SHA-256 of the bundle of CAs that the worker believes (JOINING.md)"},
-    {.key = "reaches",
-     .kind = LH_JSON_LIST,
-     .flags = LH_JSON_OPTIONAL | LH_JSON_LEFT_OUT | LH_JSON_MARKED,
-     .most = LH_RELAY_REACHES_MAX,
-     .count = offsetof(lh_worker_report, reach_count),
-     MARKED_BY(relays),
-     .inner = &reach_record,
-     MEMBER(reaches),
+    {FIELD(reaches, "reaches", LIST, LH_JSON_OPTIONAL | LH_JSON_LEFT_OUT | LH_JSON_MARKED),
+     LH_JSON_RANGE(0, LH_RELAY_REACHES_MAX), .count = offsetof(lh_worker_report, reach_count),
+     MARKED_BY(relays), .inner = &reach_record,
      .meaning = "of a worker that relays (`--relay`): whom it reaches. Not with `behind_relay`"},
-    {.key = "behind_relay",
-     .kind = LH_JSON_BOOL,
-     .flags = LH_JSON_OPTIONAL | LH_JSON_LEFT_OUT,
-     MEMBER(is_behind_relay),
+    {FIELD(is_behind_relay, "behind_relay", BOOL, LH_JSON_OPTIONAL | LH_JSON_LEFT_OUT),
      .meaning = "other sites do not reach this worker (`--behind-relay`)"},
-    {.key = "cached",
-     .kind = LH_JSON_LIST,
-     .flags = LH_JSON_OPTIONAL | LH_JSON_LEFT_OUT,
-     .most = LH_CACHED_MODELS_MAX,
-     .count = offsetof(lh_worker_report, cached_count),
-     .inner = &cached_record,
-     MEMBER(cached),
-     .meaning = "what of models is on its disk and need not be sent"},
+    {FIELD(cached, "cached", LIST, LH_JSON_OPTIONAL | LH_JSON_LEFT_OUT),
+     LH_JSON_RANGE(0, LH_CACHED_MODELS_MAX), .count = offsetof(lh_worker_report, cached_count),
+     .inner = &cached_record, .meaning = "what of models is on its disk and need not be sent"},
 };
 
 static void check_report(const lh_json_reader *reader, void *object) {
