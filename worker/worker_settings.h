@@ -4,8 +4,8 @@
 #include "common/base/status.h"
 #include "common/config/config.h"
 #include "common/net/program_options.h"
+#include "common/protocol/control/assignment_reply.h"
 #include "common/sandbox/sandbox_rules.h"
-#include "worker/control/control_json.h"
 #include "worker/defaults.h"
 #include "worker/membership/fleet_member.h"
 

@@ -6,14 +6,13 @@
 #include "common/base/host_facts.h"
 #include "common/protocol/cached_layers.h"
 #include "common/protocol/measurements.h"
-#include "common/protocol/step_answer.h"
+#include "common/protocol/way.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #define LH_CONTROL_PROTOCOL_VERSION 4
 #define LH_CONTROL_BODY_BYTES_MAX   65536u /* of a report, and of the answer to it */
-#define LH_ADDRESS_BYTES            272u   /* a DNS name of 253, a port, brackets */
 #define LH_REPORT_ERROR_BYTES       256u
 
 typedef enum lh_worker_stage_state {
@@ -53,12 +52,6 @@ typedef struct lh_relay_reach {
     lh_hop_profile hop;
     char error[LH_RELAY_ERROR_BYTES]; /* why it is not reached; "": it is, or nothing failed yet */
 } lh_relay_reach;
-
-/* The same one, as the gateway tells a relay of it. */
-typedef struct lh_relayed_worker {
-    char name[LH_WORKER_NAME_BYTES], address[LH_ADDRESS_BYTES]; /* as the relay reaches it */
-    bool tls;
-} lh_relayed_worker;
 
 typedef struct lh_worker_report {
     char name[LH_WORKER_NAME_BYTES], site[LH_WORKER_NAME_BYTES];

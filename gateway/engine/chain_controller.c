@@ -32,10 +32,11 @@ struct lh_chain_controller {
     lh_claim_review review;
     lh_load_progress load;
     bool wants_abandon, wants_connect, wants_try, has_stand_in;
-    /* Of the last CONNECT; "": none yet. */
-    char first[LH_WORKER_NAME_BYTES], relay[LH_WORKER_NAME_BYTES], address[LH_ADDRESS_BYTES];
-    bool tls;
-    lh_chain_stage tried; /* of the last TRY; its address "": no hop is tried */
+    /* Of the last CONNECT; its address "": none yet. */
+    lh_way first;
+    /* Of the last TRY; its address "": no hop is tried. */
+    lh_way tried;
+    uint64_t tried_instance;
     lh_step_manifest manifest;
 };
 
@@ -146,14 +147,9 @@ static void follow_first_worker(lh_chain_controller *controller, int64_t now_us)
     const lh_chain *chain = lh_fleet_chain(controller->fleet);
     if (chain->stage_count == 0)
         return;
-    const lh_chain_stage *first = &chain->stages[0];
-    if (first->tls == controller->tls && strcmp(first->address, controller->address) == 0 &&
-        strcmp(first->name, controller->first) == 0 && strcmp(first->relay, controller->relay) == 0)
+    if (lh_way_is_same(&chain->stages[0].way, &controller->first))
         return;
-    memcpy(controller->relay, first->relay, sizeof controller->relay);
-    memcpy(controller->first, first->name, sizeof controller->first);
-    memcpy(controller->address, first->address, sizeof controller->address);
-    controller->tls = first->tls;
+    controller->first = chain->stages[0].way;
     controller->wants_connect = true;
     lh_fleet_first_hop(controller->fleet, false, false, now_us, "the first worker changed");
 }
@@ -163,10 +159,11 @@ static void follow_first_try(lh_chain_controller *controller) {
     static const lh_chain_stage none;
     const lh_chain_stage *stage = lh_fleet_first_try(controller->fleet);
     stage = stage ? stage : &none;
-    if (stage->tls == controller->tried.tls && stage->instance == controller->tried.instance &&
-        strcmp(stage->address, controller->tried.address) == 0)
+    if (stage->instance == controller->tried_instance &&
+        lh_way_is_same(&stage->way, &controller->tried))
         return;
-    controller->tried = *stage;
+    controller->tried = stage->way;
+    controller->tried_instance = stage->instance;
     controller->wants_try = true;
     lh_fleet_first_trial(controller->fleet, &(lh_hop_trial_report){0});
 }
@@ -251,8 +248,9 @@ static void note_links(lh_chain_controller *controller, const lh_worker_report *
                                  .chain = lh_fleet_chain(controller->fleet),
                                  .registry = lh_fleet_registry(controller->fleet)};
     lh_link_notes_take(&notes, report, now_us);
-    if (strcmp(report->name, controller->first) == 0)
-        lh_link_notes_take_first_hop(&notes, controller->first, &controller->first_hop, now_us);
+    if (strcmp(report->name, controller->first.worker) == 0)
+        lh_link_notes_take_first_hop(&notes, controller->first.worker, &controller->first_hop,
+                                     now_us);
 }
 
 lh_status lh_chain_controller_put(lh_chain_controller *controller, const lh_worker_report *report,
@@ -386,7 +384,7 @@ void lh_chain_controller_tick(lh_chain_controller *controller, int64_t now_us) {
     /* No step moves any more: perhaps because of the connection, so the next chain has a new one.
      */
     if (!had_fault && lh_scheduler_fault(controller->scheduler))
-        controller->address[0] = '\0';
+        controller->first.address[0] = '\0';
     settle(controller, now_us);
 }
 
@@ -406,22 +404,13 @@ bool lh_chain_controller_next_action(lh_chain_controller *controller, int64_t no
     }
     if (c->wants_connect) {
         c->wants_connect = false;
-        *action = (lh_action){.kind = LH_ACTION_CONNECT,
-                              .address = c->address,
-                              .tls = c->tls,
-                              .name = c->first,
-                              .relay = c->relay};
+        *action = (lh_action){.kind = LH_ACTION_CONNECT, .way = &c->first};
         return true;
     }
     /* After a CONNECT, which may use the connection that was tried. */
     if (c->wants_try) {
         c->wants_try = false;
-        *action = (lh_action){.kind = LH_ACTION_TRY,
-                              .address = c->tried.address,
-                              .tls = c->tried.tls,
-                              .name = c->tried.name,
-                              .relay = c->tried.relay,
-                              .width = c->width};
+        *action = (lh_action){.kind = LH_ACTION_TRY, .way = &c->tried, .width = c->width};
         return true;
     }
     lh_plan_study *study = lh_fleet_next_study(c->fleet, now_us);

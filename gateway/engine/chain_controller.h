@@ -29,11 +29,9 @@ typedef enum lh_action_kind {
 
 typedef struct lh_action {
     lh_action_kind kind;
-    /* CONNECT, TRY */
-    const char *address;
-    bool tls;
-    const char *name;     /* of the worker */
-    const char *relay;    /* whose address it is; "": the worker's own */
+    /* CONNECT, TRY: to the first worker; without an address: no hop is tried any more. Until the
+     * next call of the chain controller. */
+    const lh_way *way;
     uint32_t width;       /* TRY: columns of an activation */
     lh_plan_study *study; /* STUDY: owned by who acts */
     /* SUBMIT; until the next call of the chain controller. */

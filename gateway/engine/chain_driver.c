@@ -150,24 +150,19 @@ static void submit(lh_chain_driver *driver, const lh_step_manifest *manifest) {
         record(driver, manifest, formed_us);
 }
 
-static lh_hop_end end_of(const lh_action *action) {
-    return (lh_hop_end){action->name, action->relay, action->address, action->tls};
-}
-
 static void connect_first(lh_chain_driver *driver, const lh_action *action) {
     lh_error error;
     lh_log(LH_LOG_INFO, "engine",
            "connecting to the first worker chain=%s worker=%s address=%s tls=%d",
-           driver->options.name, action->name, action->address, action->tls);
-    const lh_hop_end end = end_of(action);
-    if (lh_first_hop_connect(driver->hop, &end, &error) != LH_OK)
+           driver->options.name, action->way->worker, action->way->address, action->way->tls);
+    if (lh_first_hop_connect(driver->hop, action->way, &error) != LH_OK)
         lh_log(LH_LOG_ERROR, "engine", "no connection to the first worker address=%s error=\"%s\"",
-               action->address, error.message);
+               action->way->address, error.message);
 }
 
 static void try_first(lh_chain_driver *driver, const lh_action *action) {
-    const lh_hop_end end = end_of(action);
-    lh_first_hop_try(driver->hop, action->address[0] != '\0' ? &end : NULL, action->width);
+    const bool is_tried = action->way->address[0] != '\0';
+    lh_first_hop_try(driver->hop, is_tried ? action->way : NULL, action->width);
 }
 
 void lh_chain_driver_act(lh_chain_driver *driver, const lh_action *action) {

@@ -25,8 +25,8 @@ typedef struct first_worker {
 
 /* Which hop is tried. */
 typedef struct tried_hop {
-    bool is_set, over_tls;
-    char worker[LH_WORKER_NAME_BYTES], relay[LH_WORKER_NAME_BYTES], address[LH_ADDRESS_BYTES];
+    bool is_set;
+    lh_way way;
     uint32_t width;
 } tried_hop;
 
@@ -187,39 +187,30 @@ static void tell_soon(lh_first_hop *hop) {
 
 /* ---- The trial ---- */
 
-static const char *relay_of(const lh_hop_end *end) {
-    return end->relay ? end->relay : "";
-}
-
-static lh_status open_client(lh_first_hop *hop, const lh_hop_end *end, void *context,
+static lh_status open_client(lh_first_hop *hop, const lh_way *way, void *context,
                              lh_worker_client **client, lh_error *error) {
-    bool has_tls = end->over_tls && hop->tls, is_relayed = relay_of(end)[0] != '\0';
+    bool has_tls = way->tls && hop->tls;
     lh_tls_options tls = {0};
     if (has_tls)
-        tls = lh_tls_options_for(hop->tls, is_relayed ? end->relay : end->worker);
+        tls = lh_tls_options_for(hop->tls, lh_way_peer(way));
     lh_status status =
-        lh_worker_client_create(hop->loop, end->address, hop->chain, has_tls ? &tls : NULL,
+        lh_worker_client_create(hop->loop, way->address, hop->chain, has_tls ? &tls : NULL,
                                 &hop->limits, &client_events, context, client, error);
-    if (status == LH_OK && is_relayed)
-        lh_worker_client_set_relayed_to(*client, end->worker);
+    if (status == LH_OK && way->via[0] != '\0')
+        lh_worker_client_set_relayed_to(*client, way->worker);
     return status;
-}
-
-static lh_hop_end end_of(const tried_hop *tried) {
-    return (lh_hop_end){tried->worker, tried->relay, tried->address, tried->over_tls};
 }
 
 static lh_status begin_trial(lh_first_hop *hop, lh_error *error) {
     const tried_hop *tried = &hop->tried;
-    const lh_hop_trial_options options = {.next = tried->worker,
-                                          .address = tried->address,
+    const lh_hop_trial_options options = {.next = tried->way.worker,
+                                          .address = tried->way.address,
                                           .width = tried->width,
                                           .wire = LH_WIRE_F32, /* it carries no activation */
                                           .on_change = on_trial_change,
                                           .context = hop};
-    const lh_hop_end end = end_of(tried);
     lh_worker_client *client;
-    lh_status status = open_client(hop, &end, NULL, &client, error);
+    lh_status status = open_client(hop, &tried->way, NULL, &client, error);
     if (status != LH_OK)
         return status;
     hop->open_count++;
@@ -229,38 +220,32 @@ static lh_status begin_trial(lh_first_hop *hop, lh_error *error) {
     return status;
 }
 
-static bool is_tried(const lh_first_hop *hop, const lh_hop_end *end) {
-    const tried_hop *tried = &hop->tried;
-    return tried->is_set && tried->over_tls == end->over_tls &&
-           strcmp(tried->address, end->address) == 0 && strcmp(tried->worker, end->worker) == 0 &&
-           strcmp(tried->relay, relay_of(end)) == 0;
+static bool is_tried(const lh_first_hop *hop, const lh_way *way) {
+    return hop->tried.is_set && lh_way_is_same(&hop->tried.way, way);
 }
 
-void lh_first_hop_try(lh_first_hop *hop, const lh_hop_end *end, uint32_t width) {
+void lh_first_hop_try(lh_first_hop *hop, const lh_way *way, uint32_t width) {
     tried_hop *tried = &hop->tried;
     lh_error error;
     assert(!hop->is_closing);
-    if (end && is_tried(hop, end) && tried->width == width) {
+    if (way && is_tried(hop, way) && tried->width == width) {
         hop->must_tell_trial = true;
         tell_soon(hop);
         return;
     }
     end_trial(hop);
-    if (!end)
+    if (!way)
         return;
-    *tried = (tried_hop){.is_set = true, .over_tls = end->over_tls, .width = width};
-    snprintf(tried->worker, sizeof tried->worker, "%s", end->worker);
-    snprintf(tried->relay, sizeof tried->relay, "%s", relay_of(end));
-    snprintf(tried->address, sizeof tried->address, "%s", end->address);
+    *tried = (tried_hop){.is_set = true, .way = *way, .width = width};
     if (begin_trial(hop, &error) == LH_OK)
         return;
-    hop->stuck = lh_hop_trial_stuck(end->worker, end->address, &error);
+    hop->stuck = lh_hop_trial_stuck(way->worker, way->address, &error);
     hop->must_tell_trial = true;
     tell_soon(hop);
 }
 
-static bool has_proven(const lh_first_hop *hop, const lh_hop_end *end) {
-    return hop->trial && is_tried(hop, end) &&
+static bool has_proven(const lh_first_hop *hop, const lh_way *way) {
+    return hop->trial && is_tried(hop, way) &&
            lh_hop_trial_read(hop->trial)->state == LH_HOP_TRIAL_PROVEN;
 }
 
@@ -273,18 +258,18 @@ static void take_proven(lh_first_hop *hop, first_worker *worker) {
     tell_soon(hop);
 }
 
-lh_status lh_first_hop_connect(lh_first_hop *hop, const lh_hop_end *end, lh_error *error) {
+lh_status lh_first_hop_connect(lh_first_hop *hop, const lh_way *way, lh_error *error) {
     assert(!hop->is_closing);
     leave_current(hop);
     first_worker *first = calloc(1, sizeof *first);
     if (!first)
-        return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for a connection to %s", end->address);
+        return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for a connection to %s", way->address);
     first->hop = hop;
     lh_status status = LH_OK;
-    if (has_proven(hop, end))
+    if (has_proven(hop, way))
         take_proven(hop, first);
     else
-        status = open_client(hop, end, first, &first->client, error);
+        status = open_client(hop, way, first, &first->client, error);
     if (status != LH_OK) {
         free(first);
         return status;

@@ -30,22 +30,14 @@ lh_status lh_first_hop_create(uv_loop_t *loop, const char *chain, const lh_tls_o
 /* No further event comes. on_closed (may be NULL) comes from the loop; the hop is gone then. */
 void lh_first_hop_close(lh_first_hop *hop, void (*on_closed)(void *), void *context);
 
-/* A worker, and where it is reached. */
-typedef struct lh_hop_end {
-    const char *worker;
-    const char *relay; /* whose address it is; "" or NULL: the worker's own */
-    const char *address;
-    bool over_tls;
-} lh_hop_end;
-
 /* Leaves the connection that is there (its state is no longer reported, the steps on it still end)
  * and connects to this worker, or takes over the connection of the trial that has proven it.
  * Errors of lh_worker_client_create; there is no connection then. */
-lh_status lh_first_hop_connect(lh_first_hop *hop, const lh_hop_end *end, lh_error *error);
+lh_status lh_first_hop_connect(lh_first_hop *hop, const lh_way *way, lh_error *error);
 /* Begins the trial of the hop to this worker, beside the connection that is there, with shards of
  * `width` columns; NULL: none any more. The same one goes on, and is told of again; one of
  * another hop ends. */
-void lh_first_hop_try(lh_first_hop *hop, const lh_hop_end *end, uint32_t width);
+void lh_first_hop_try(lh_first_hop *hop, const lh_way *way, uint32_t width);
 /* As lh_worker_client_submit; LH_ERR_UNAVAILABLE also before the first _connect. No on_done comes
  * where it fails. */
 lh_status lh_first_hop_submit(lh_first_hop *hop, const lh_step_manifest *manifest, lh_error *error);

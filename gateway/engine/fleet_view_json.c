@@ -2,7 +2,7 @@
 #include "gateway/engine/fleet_view_json.h"
 
 #include "common/protocol/host_facts_json.h"
-#include "common/protocol/measurements_json.h"
+#include "common/protocol/measurement_fields.h"
 #include "gateway/cost/overlap_json.h"
 #include "gateway/engine/layers_json.h"
 #include "gateway/engine/plan_view_json.h"
@@ -20,7 +20,7 @@ static json_t *text_or_null(const char *text) {
 static json_t *render_compute(const lh_worker *worker, int64_t now_us) {
     lh_compute_profile compute = worker->report.compute;
     compute.age_us += now_us - worker->renewed_us;
-    return lh_compute_profile_render(&compute);
+    return lh_json_record_render(&lh_compute_profile_record, &compute);
 }
 
 /* Of the hop that is tried for the next chain. */
@@ -132,8 +132,9 @@ static json_t *render_worker(lh_role_inquiry *roles, const lh_worker *worker,
         "s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:o, s:o, s:o}",
         "name", r->name, "site", r->site, "role", lh_worker_role_name(role), "reason",
         text_or_null(reason), "version", r->version, "isa", r->isa, "threads", (int)r->threads,
-        "slowdown", r->slowdown, "speed", lh_machine_speed_render(&r->speed), "addresses",
-        addresses, "memory_bytes", (json_int_t)r->memory_bytes, "kv_bytes", (json_int_t)r->kv_bytes,
+        "slowdown", r->slowdown, "speed",
+        lh_json_record_render(&lh_machine_speed_record, &r->speed), "addresses", addresses,
+        "memory_bytes", (json_int_t)r->memory_bytes, "kv_bytes", (json_int_t)r->kv_bytes,
         "report_age_ms", (json_int_t)((now_us - worker->renewed_us) / 1000), "lease_left_ms",
         (json_int_t)((worker->lease_until_us - now_us) / 1000), "leaving", (int)r->leaving,
         "assignment", assignment, "prepared", prepared, "trial", render_trial(&r->trial), "compute",
@@ -166,13 +167,13 @@ static json_t *render_stages(const lh_chain *chain, const lh_registry *registry)
                                 ? lh_worker_stage_state_name(worker->report.assignment.state)
                                 : "idle";
         json_array_append_new(
-            stages,
-            json_pack("{s:s, s:s, s:o, s:i, s:i, s:s, s:o, s:b, s:s, s:o}", "worker", stage->name,
-                      "site", worker ? worker->report.site : "", "layers",
-                      lh_layers_render(stage->first_layer, stage->last_layer), "first_layer",
-                      (int)stage->first_layer, "last_layer", (int)stage->last_layer, "address",
-                      stage->address, "via", text_or_null(stage->relay), "tls", (int)stage->tls,
-                      "state", state, "members", render_members(&stage->team)));
+            stages, json_pack("{s:s, s:s, s:o, s:i, s:i, s:s, s:o, s:b, s:s, s:o}", "worker",
+                              stage->name, "site", worker ? worker->report.site : "", "layers",
+                              lh_layers_render(stage->first_layer, stage->last_layer),
+                              "first_layer", (int)stage->first_layer, "last_layer",
+                              (int)stage->last_layer, "address", stage->way.address, "via",
+                              text_or_null(stage->way.via), "tls", (int)stage->way.tls, "state",
+                              state, "members", render_members(&stage->team)));
     }
     return stages;
 }
@@ -182,9 +183,8 @@ static json_t *render_stages(const lh_chain *chain, const lh_registry *registry)
 static json_t *render_link(const char *from, const char *to, const char *wire,
                            const lh_hop_profile *known, const char *error, int64_t older_us) {
     lh_hop_profile hop = *known;
-    hop.present = true;
     hop.age_us += hop.bytes_per_us > 0 ? older_us : 0;
-    json_t *link = lh_hop_profile_render(&hop);
+    json_t *link = lh_json_record_render(&lh_hop_profile_record, &hop);
     if (json_object_set_new(link, "from", json_string(from)) != 0 ||
         json_object_set_new(link, "to", json_string(to)) != 0 ||
         json_object_set_new(link, "error", text_or_null(error)) != 0 ||

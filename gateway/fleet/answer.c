@@ -13,9 +13,9 @@ static lh_assignment assignment_of(const lh_chain *chain, const lh_registry *reg
     lh_assignment a = {.chain = chain->name,
                        .epoch = chain->epoch,
                        .stage = chain->stages[index],
-                       .next = chain->stages[has_next ? index + 1 : index],
+                       .next =
+                           has_next ? chain->stages[index + 1].way : (lh_way){.is_gateway = true},
                        .member = number,
-                       .has_next = has_next,
                        .previous = index > 0 ? chain->stages[index - 1].name : NULL};
     for (uint32_t i = 0; lh_chain_member(chain, registry, index, i, &member); i++)
         a.member_addresses[i] = member ? member->report.member_address : "";

@@ -9,11 +9,11 @@
 typedef struct lh_assignment {
     const char *chain;
     uint32_t epoch; /* and generation */
-    lh_chain_stage stage, next;
+    lh_chain_stage stage;
+    lh_way next;     /* where its result goes */
     uint32_t member; /* of the stage's team: 0 is the one that takes the steps */
     /* [team.follower_count + 1]: where each of the team is reached by the others; "": it is gone */
     const char *member_addresses[LH_TEAM_MEMBERS_MAX];
-    bool has_next;        /* false: the gateway is next */
     const char *previous; /* the worker before; NULL: the gateway is */
 } lh_assignment;
 
@@ -30,8 +30,8 @@ typedef struct lh_fleet_answer {
     bool has_trial;
     lh_assignment trial; /* its place in the next chain, of epoch 0: the hop after it is tried */
     bool has_survey;
-    lh_survey_task survey;            /* a link that it is to measure */
-    const lh_relayed_worker *relayed; /* [relayed_count]: for whom it is to relay */
+    lh_survey_task survey; /* a link that it is to measure */
+    const lh_way *relayed; /* [relayed_count]: for whom it is to relay */
     uint32_t relayed_count;
     bool is_leaving, may_go;
     const char *leave_reason; /* where it is leaving */

@@ -7,9 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-lh_status lh_chain_choose_address(const char *sender, const lh_chain_origin *from,
-                                  const lh_worker_report *to, lh_chain_stage *stage,
-                                  lh_error *error) {
+lh_status lh_chain_find_way(const char *sender, const lh_chain_origin *from,
+                            const lh_worker_report *to, lh_way *way, lh_error *error) {
     bool same_site = strcmp(from->site, to->site) == 0;
     const lh_worker_report *relay =
         to->is_behind_relay && !same_site ? lh_relays_find(from->relays, to) : NULL;
@@ -20,16 +19,17 @@ lh_status lh_chain_choose_address(const char *sender, const lh_chain_origin *fro
                        "reaches it",
                        sender, to->name, to->site);
     bool tls_possible = end->tls_address[0] && from->has_tls;
-    stage->tls = tls_possible && !(same_site && end->plain_address[0]);
-    const char *address = stage->tls ? end->tls_address : end->plain_address;
+    *way = (lh_way){.tls = tls_possible && !(same_site && end->plain_address[0])};
+    const char *address = way->tls ? end->tls_address : end->plain_address;
     if (!address[0])
         return lh_fail(error, LH_ERR_UNAVAILABLE, "%s cannot send to worker %s: %s", sender,
                        end->name,
                        end->tls_address[0]
                            ? "it takes TLS alone and the sender has no certificate (--tls-cert)"
                            : "it has no address");
-    memcpy(stage->address, address, sizeof stage->address);
-    snprintf(stage->relay, sizeof stage->relay, "%s", relay ? relay->name : "");
+    memcpy(way->worker, to->name, sizeof way->worker);
+    memcpy(way->address, address, sizeof way->address);
+    snprintf(way->via, sizeof way->via, "%s", relay ? relay->name : "");
     return LH_OK;
 }
 
@@ -53,7 +53,7 @@ lh_status lh_chain_form(lh_chain *chain, const lh_plan *plan, const lh_worker *c
                                   .last_layer = plan->stages[i].last_layer,
                                   .wire = stage->wire};
         memcpy(stage->name, report->name, sizeof stage->name);
-        lh_status status = lh_chain_choose_address(sender, &from, report, stage, error);
+        lh_status status = lh_chain_find_way(sender, &from, report, &stage->way, error);
         if (status != LH_OK)
             return status;
         sender = report->name;
@@ -300,8 +300,8 @@ lh_worker_stage_state lh_chain_stage_state(const lh_chain *chain, const lh_regis
 
 int lh_chain_unrelayed(const lh_chain *chain, const lh_relays *relays) {
     for (uint32_t i = 0; i < chain->stage_count; i++)
-        if (chain->stages[i].relay[0] &&
-            !lh_relays_serves(relays, chain->stages[i].relay, chain->stages[i].name))
+        if (chain->stages[i].way.via[0] &&
+            !lh_relays_serves(relays, chain->stages[i].way.via, chain->stages[i].name))
             return (int)i;
     return -1;
 }

@@ -45,10 +45,7 @@ typedef struct lh_chain_stage {
     char name[LH_WORKER_NAME_BYTES];
     uint64_t instance;
     uint32_t first_layer, last_layer;
-    /* where the hop before it sends to; filled when the chain is formed */
-    char address[LH_ADDRESS_BYTES];
-    char relay[LH_WORKER_NAME_BYTES]; /* whose address it is; "": the worker's own */
-    bool tls;
+    lh_way way; /* by which the hop before it reaches the worker; filled when the chain is formed */
     lh_wire_type wire; /* of its result, on the way to the stage after it; set by the fleet */
     /* with which its KV cache is to have been emptied: this epoch's, or an earlier one's, so that
      * it stays */
@@ -75,12 +72,11 @@ typedef struct lh_chain_origin {
     lh_relays *relays; /* between all sites; NULL: there are none. Outlives the chain */
 } lh_chain_origin;
 
-/* Where one sends to a worker: plain inside a site; between sites TLS where both have it, and to
- * one behind a relay to that. Sets stage's address, relay and tls. LH_ERR_UNAVAILABLE: it has no
- * address that the sender can use; both are named. */
-lh_status lh_chain_choose_address(const char *sender, const lh_chain_origin *from,
-                                  const lh_worker_report *to, lh_chain_stage *stage,
-                                  lh_error *error);
+/* The way by which one sends to a worker: plain inside a site; between sites TLS where both have
+ * it, and to one behind a relay via that. LH_ERR_UNAVAILABLE: it has no address that the sender can
+ * use; both are named. */
+lh_status lh_chain_find_way(const char *sender, const lh_chain_origin *from,
+                            const lh_worker_report *to, lh_way *way, lh_error *error);
 /* Takes over a plan, whose stages follow each other and are all somebody's, with a greater epoch;
  * 0: a draft, which gets its epoch when it is renewed. workers[] are those that the plan's indices
  * mean. Wire types stay as they are at their places. LH_ERR_UNAVAILABLE: a worker has no address

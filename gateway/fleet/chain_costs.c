@@ -17,7 +17,7 @@ static lh_cost_hop hop_of(const lh_hop_profile *profile, lh_hop_place place, lh_
  * the other at once. */
 static void add_leg(lh_cost_hop *hop, const lh_relays *relays, const lh_chain_stage *stage) {
     lh_hop_profile leg;
-    if (!stage->relay[0] || !lh_relays_read_hop(relays, stage->relay, stage->name, &leg))
+    if (!stage->way.via[0] || !lh_relays_read_hop(relays, stage->way.via, stage->name, &leg))
         return;
     hop->delay_us += (double)leg.round_trip_us / 2;
     if (leg.bytes_per_us > 0 && !leg.bytes_per_us_is_bound && leg.bytes_per_us < hop->bytes_per_us)

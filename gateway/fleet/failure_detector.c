@@ -43,8 +43,8 @@ void lh_failure_detector_probation(const lh_failure_detector *detector, const lh
         for (uint32_t k = 0; lh_chain_member(chain, registry, i, k, &member); k++)
             if (member)
                 lh_registry_suspect(registry, member->report.name, now_us + detector->probation_us);
-        if (chain->stages[i].relay[0])
-            lh_relays_suspect(relays, chain->stages[i].relay, now_us + detector->probation_us);
+        if (chain->stages[i].way.via[0])
+            lh_relays_suspect(relays, chain->stages[i].way.via, now_us + detector->probation_us);
     }
 }
 
@@ -80,7 +80,7 @@ void lh_failure_detector_refused(const lh_failure_detector *detector, const lh_c
         return;
     for (uint32_t i = 0; i < chain->stage_count; i++) {
         const lh_worker *worker = lh_chain_worker(chain, registry, i);
-        const char *relay = chain->stages[i].relay;
+        const char *relay = chain->stages[i].way.via;
         int64_t renewed_us = relay[0] ? lh_relays_renewed_us(relays, relay)
                              : worker ? worker->renewed_us
                                       : INT64_MAX;
@@ -101,7 +101,7 @@ void lh_failure_detector_silent(const lh_failure_detector *detector, const lh_ch
         return;
     const lh_worker *member;
     for (uint32_t i = 0; i < chain->stage_count; i++) {
-        const char *relay = chain->stages[i].relay;
+        const char *relay = chain->stages[i].way.via;
         for (uint32_t k = 0; lh_chain_member(chain, registry, i, k, &member); k++)
             if (member && now_us - member->renewed_us >= detector->silence_us)
                 take_for_gone(registry, member, now_us, evidence);
@@ -120,8 +120,8 @@ int64_t lh_failure_detector_due_us(const lh_failure_detector *detector, const lh
             if (member)
                 due_us = lh_min_i64(due_us, lh_max_i64(member->renewed_us, progress_us) +
                                                 detector->silence_us);
-        int64_t relayed_us = chain->stages[i].relay[0]
-                                 ? lh_relays_renewed_us(relays, chain->stages[i].relay)
+        int64_t relayed_us = chain->stages[i].way.via[0]
+                                 ? lh_relays_renewed_us(relays, chain->stages[i].way.via)
                                  : INT64_MAX;
         if (relayed_us != INT64_MAX)
             due_us = lh_min_i64(due_us, lh_max_i64(relayed_us, progress_us) + detector->silence_us);

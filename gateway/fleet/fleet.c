@@ -129,7 +129,7 @@ static void note_formed(lh_fleet *fleet, int64_t now_us) {
                "stage planned chain=%s epoch=%u worker=%s layers=%u-%u members=%u address=%s "
                "tls=%d wire=%s",
                chain->name, chain->epoch, stage->name, stage->first_layer, stage->last_layer - 1,
-               stage->team.follower_count + 1, stage->address, stage->tls,
+               stage->team.follower_count + 1, stage->way.address, stage->way.tls,
                lh_wire_name(stage->wire));
     }
 }
@@ -459,7 +459,7 @@ static void check_relays(lh_fleet *fleet, int64_t now_us) {
     if (stage < 0)
         return;
     snprintf(fleet->reason, sizeof fleet->reason, "relay %s reaches worker %s no longer",
-             chain->stages[stage].relay, chain->stages[stage].name);
+             chain->stages[stage].way.via, chain->stages[stage].name);
     fleet->form_not_before_us = now_us;
     if (chain->state == LH_CHAIN_READY)
         lh_failure_detector_note_broken(&fleet->detector, now_us);

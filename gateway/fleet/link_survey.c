@@ -57,10 +57,10 @@ static void end(lh_link_survey *survey, int64_t rest_us, int64_t now_us) {
 
 static bool is_of_task(const lh_link_survey *survey, const lh_worker_report *report) {
     const lh_hop_trial_report *surveyed = &report->surveyed;
-    bool is_to_gateway = survey->task.to[0] == '\0'; /* its address is the worker's to know */
+    bool is_to_gateway = survey->task.to.is_gateway; /* its address is the worker's to know */
     return survey->is_running && strcmp(report->name, survey->task.from) == 0 &&
-           strcmp(surveyed->next, survey->task.to) == 0 &&
-           (is_to_gateway || strcmp(surveyed->address, survey->task.address) == 0);
+           strcmp(surveyed->next, survey->task.to.worker) == 0 &&
+           (is_to_gateway || strcmp(surveyed->address, survey->task.to.address) == 0);
 }
 
 static void note(lh_link_survey *survey, const lh_hop_profile *hop, int64_t now_us) {
@@ -70,7 +70,7 @@ static void note(lh_link_survey *survey, const lh_hop_profile *hop, int64_t now_
                            .rate_at_us = now_us - hop->age_us,
                            .source = LH_LINK_SURVEY};
     snprintf(value.from, sizeof value.from, "%s", survey->task.from);
-    snprintf(value.to, sizeof value.to, "%s", survey->task.to);
+    snprintf(value.to, sizeof value.to, "%s", survey->task.to.worker);
     lh_link_matrix_note(survey->links, survey->from_site, survey->to_site, &value, now_us);
 }
 
@@ -193,18 +193,12 @@ static bool pick_way_home(const lh_link_survey *survey, const lh_survey_machine 
     return best->from;
 }
 
-/* Whose connections lead to the end of the link. False: there is no address that they can use. */
-static bool set_end(lh_survey_task *task, const lh_worker_report *from,
-                    const lh_worker_report *to) {
+/* False: the other end has no address that the first one's connections can use. */
+static bool find_way(const lh_worker_report *from, const lh_worker_report *to, lh_way *way) {
     const lh_chain_origin origin = {from->site, from->tls_address[0] != '\0', NULL};
-    lh_chain_stage end_of_link = {0};
     lh_error error;
-    memcpy(task->to, to->name, sizeof task->to);
-    if (lh_chain_choose_address(from->name, &origin, to, &end_of_link, &error) != LH_OK)
-        return false;
-    memcpy(task->address, end_of_link.address, sizeof task->address);
-    task->tls = end_of_link.tls;
-    return true;
+    *way = (lh_way){.is_gateway = !to};
+    return !to || lh_chain_find_way(from->name, &origin, to, way, &error) == LH_OK;
 }
 
 static void begin(lh_link_survey *survey, const candidate *pair, uint64_t bytes, int64_t now_us) {
@@ -214,7 +208,7 @@ static void begin(lh_link_survey *survey, const candidate *pair, uint64_t bytes,
     memcpy(survey->from_site, from->site, sizeof survey->from_site);
     snprintf(survey->to_site, sizeof survey->to_site, "%s", to ? to->site : survey->gateway_site);
     survey->dice = survey->dice * 1664525u + 1013904223u; /* Numerical Recipes, 7.1 */
-    if (to && !set_end(&survey->task, from, to)) {
+    if (!find_way(from, to, &survey->task.to)) {
         end(survey, LH_LINK_FRESH_US, now_us);
         return;
     }

@@ -31,10 +31,8 @@ typedef struct lh_survey_machine {
 } lh_survey_machine;
 
 typedef struct lh_survey_task {
-    char from[LH_WORKER_NAME_BYTES], to[LH_WORKER_NAME_BYTES];
-    /* of the second one, to which the first connects; "" with its name: the gateway's port */
-    char address[LH_ADDRESS_BYTES];
-    bool tls;
+    char from[LH_WORKER_NAME_BYTES];
+    lh_way to; /* to whom that one connects; to the gateway: to its port, without an address */
     uint64_t bytes_max; /* of probes */
 } lh_survey_task;
 

@@ -11,8 +11,7 @@ static bool is_last(const lh_chain *chain, uint32_t hop) {
 }
 
 static bool is_same_end(const lh_chain_stage *a, const lh_chain_stage *b) {
-    return a->instance == b->instance && a->tls == b->tls && strcmp(a->name, b->name) == 0 &&
-           strcmp(a->address, b->address) == 0;
+    return a->instance == b->instance && lh_way_is_same(&a->way, &b->way);
 }
 
 bool lh_new_hops_has(const lh_new_hops *hops, uint32_t hop) {
@@ -30,7 +29,7 @@ static const lh_hop_trial_report *trial_of(const lh_new_hops *hops, uint32_t hop
     const lh_worker *near = hop > 0 ? lh_chain_worker(next, hops->registry, hop - 1) : NULL;
     const lh_hop_trial_report *trial = hop == 0 ? hops->first : near ? &near->report.trial : NULL;
     const char *name = is_last(next, hop) ? "" : next->stages[hop].name;
-    const char *address = is_last(next, hop) ? "" : next->stages[hop].address;
+    const char *address = is_last(next, hop) ? "" : next->stages[hop].way.address;
     bool is_of_it = trial && trial->state != LH_HOP_TRIAL_NONE && strcmp(trial->next, name) == 0 &&
                     strcmp(trial->address, address) == 0;
     return is_of_it ? trial : NULL;
@@ -84,6 +83,6 @@ void lh_new_hops_describe(const lh_new_hops *hops, uint32_t hop, char *text, siz
                  cause_of(trial, ""));
     else
         snprintf(text, bytes, "%s%s does not reach worker %s at %.100s: %.200s",
-                 hop > 0 ? "worker " : "", near, next->stages[hop].name, next->stages[hop].address,
-                 cause_of(trial, next->stages[hop].address));
+                 hop > 0 ? "worker " : "", near, next->stages[hop].name,
+                 next->stages[hop].way.address, cause_of(trial, next->stages[hop].way.address));
 }

@@ -13,17 +13,18 @@
 
 static bool has_relay(const lh_chain *chain) {
     for (uint32_t i = 0; i < chain->stage_count; i++)
-        if (chain->stages[i].relay[0])
+        if (chain->stages[i].way.via[0])
             return true;
     return false;
 }
 
 static void pass_over(const lh_chain_stage *stage, lh_relays *relays, int64_t now_us) {
     char reason[LH_ERROR_MESSAGE_BYTES];
-    snprintf(reason, sizeof reason, "chains through relay %s break again and again", stage->relay);
-    const int64_t pause_us = lh_relays_pass_over(relays, stage->relay, reason, now_us);
+    snprintf(reason, sizeof reason, "chains through relay %s break again and again",
+             stage->way.via);
+    const int64_t pause_us = lh_relays_pass_over(relays, stage->way.via, reason, now_us);
     lh_log(LH_LOG_WARN, "fleet", "a relay is not used relay=%s worker=%s for_s=%lld reason=\"%s\"",
-           stage->relay, stage->name, (long long)(pause_us / 1000000), reason);
+           stage->way.via, stage->name, (long long)(pause_us / 1000000), reason);
 }
 
 void lh_relay_breaks_note(lh_relay_breaks *breaks, const lh_chain *chain, lh_relays *relays,
@@ -36,6 +37,6 @@ void lh_relay_breaks_note(lh_relay_breaks *breaks, const lh_chain *chain, lh_rel
         return;
     breaks->count = 0;
     for (uint32_t i = 0; i < chain->stage_count; i++)
-        if (chain->stages[i].relay[0])
+        if (chain->stages[i].way.via[0])
             pass_over(&chain->stages[i], relays, now_us);
 }

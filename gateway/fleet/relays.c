@@ -25,7 +25,7 @@ struct lh_relays {
     relay relays[LH_RELAYS_MAX]; /* by name */
     bool has_told;               /* that there are more */
     behind behind[LH_BEHIND_RELAYS_MAX];
-    lh_relayed_worker listed[LH_RELAY_REACHES_MAX];
+    lh_way listed[LH_RELAY_REACHES_MAX];
     lh_passed_list passed; /* relays that chains do without */
 };
 
@@ -235,8 +235,7 @@ void lh_relays_explain(const lh_relays *relays, const lh_worker_report *worker,
              worker->site);
 }
 
-uint32_t lh_relays_list(lh_relays *relays, const lh_worker_report *report,
-                        const lh_relayed_worker **workers) {
+uint32_t lh_relays_list(lh_relays *relays, const lh_worker_report *report, const lh_way **workers) {
     uint32_t count = 0;
     *workers = relays->listed;
     if (!find_relay(relays, report->name))
@@ -246,9 +245,9 @@ uint32_t lh_relays_list(lh_relays *relays, const lh_worker_report *report,
         bool is_tls = looked->plain_address[0] == '\0';
         if (strcmp(looked->site, report->site) != 0 || (is_tls && report->tls_address[0] == '\0'))
             continue;
-        lh_relayed_worker *listed = &relays->listed[count++];
-        listed->tls = is_tls;
-        memcpy(listed->name, looked->name, sizeof listed->name);
+        lh_way *listed = &relays->listed[count++];
+        *listed = (lh_way){.tls = is_tls};
+        memcpy(listed->worker, looked->name, sizeof listed->worker);
         memcpy(listed->address, is_tls ? looked->tls_address : looked->plain_address,
                sizeof listed->address);
     }

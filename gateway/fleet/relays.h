@@ -52,5 +52,4 @@ void lh_relays_explain(const lh_relays *relays, const lh_worker_report *worker,
                        char text[LH_ERROR_MESSAGE_BYTES]);
 /* For whom this worker is to relay, until the next call; at most LH_RELAY_REACHES_MAX. 0: it is no
  * relay, or nobody is behind it. */
-uint32_t lh_relays_list(lh_relays *relays, const lh_worker_report *relay,
-                        const lh_relayed_worker **workers);
+uint32_t lh_relays_list(lh_relays *relays, const lh_worker_report *relay, const lh_way **workers);

@@ -1,5 +1,5 @@
 /* A worker's report from a hostile worker: nothing but a verdict may come of it. */
-#include "gateway/fleet/port/control_json.h"
+#include "common/protocol/control/report_fields.h"
 
 #include <math.h>
 #include <stddef.h>
@@ -35,8 +35,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     lh_error error;
     if (size > LH_CONTROL_BODY_BYTES_MAX)
         return 0;
-    if (lh_control_json_parse_report("worker", (const char *)data, size, &report, &error) ==
-            LH_OK &&
+    if (lh_worker_report_parse("worker", (const char *)data, size, &report, &error) == LH_OK &&
         (!lh_name_is_valid(report.site) || report.threads == 0 ||
          !are_sound(&report.compute, &report.next) ||
          (report.kv.present && report.kv.page_positions == 0) ||

@@ -3,7 +3,7 @@
  * that (LH_ERR_UNSUPPORTED). Plain state, begun with zeroes; the time is the owner's. */
 #pragma once
 
-#include "worker/control/control_json.h"
+#include "common/protocol/control/assignment_reply.h"
 
 typedef struct lh_assignment_failure {
     lh_error error;              /* its status is LH_OK while there is none */

@@ -2,8 +2,8 @@
 #include "worker/control/control_client.h"
 
 #include "common/net/tls_expectation.h"
+#include "common/protocol/control/assignment_reply.h"
 #include "common/protocol/control_seal.h"
-#include "worker/control/control_json.h"
 #include "worker/control/gateway_inquiry.h"
 #include "worker/weights/clear_http2.h"
 

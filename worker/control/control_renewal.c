@@ -4,6 +4,7 @@
 #include "common/base/arithmetic.h"
 #include "common/base/clock.h"
 #include "common/base/log.h"
+#include "common/protocol/control/report_fields.h"
 #include "worker/control/gateway_absence.h"
 #include "worker/control/gateway_inquiry.h"
 
@@ -39,7 +40,7 @@ struct lh_control_renewal {
     void *closed_context;
     /* The PUT's: the pool's thread writes them. */
     char *body;
-    lh_control_answer answer;
+    lh_assignment_reply answer;
     lh_status status;
     lh_error error;
     char addresses[LH_GATEWAY_ADDRESSES_BYTES]; /* where it may tell */
@@ -52,7 +53,8 @@ static void put_on_pool(uv_work_t *work) {
     renewal->status =
         lh_control_client_put(renewal->client, renewal->body, &text, &length, &renewal->error);
     if (renewal->status == LH_OK)
-        renewal->status = lh_control_answer_parse(text, length, &renewal->answer, &renewal->error);
+        renewal->status =
+            lh_assignment_reply_parse(text, length, &renewal->answer, &renewal->error);
     if (renewal->status != LH_OK && renewal->may_tell)
         lh_gateway_inquiry_resolve(renewal->gateway_url, renewal->addresses);
 }
@@ -140,7 +142,7 @@ static void put_now(uv_timer_t *timer) {
     assert(!renewal->putting && !renewal->closing);
     lh_worker_report report = {0};
     renewal->events.fill_report(renewal->context, &report);
-    renewal->body = lh_control_report_render(&report);
+    renewal->body = lh_worker_report_render(&report);
     renewal->within_ms = INT64_MAX;
     renewal->may_tell = lh_gateway_absence_is_due(&renewal->absence, lh_clock_us());
     renewal->putting = true;

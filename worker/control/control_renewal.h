@@ -2,8 +2,8 @@
  * gateway is away. Thread: the loop's; the PUT itself waits on libuv's pool. */
 #pragma once
 
+#include "common/protocol/control/assignment_reply.h"
 #include "worker/control/control_client.h"
-#include "worker/control/control_json.h"
 
 #include <uv.h>
 
@@ -12,7 +12,7 @@ typedef struct lh_control_renewal lh_control_renewal;
 typedef struct lh_control_renewal_events {
     /* What to say, into zeros. */
     void (*fill_report)(void *context, lh_worker_report *report);
-    void (*on_answer)(void *context, const lh_control_answer *answer);
+    void (*on_answer)(void *context, const lh_assignment_reply *answer);
     /* A report could not be delivered, or its answer cannot be read. */
     void (*on_failure)(void *context);
 } lh_control_renewal_events;

@@ -10,7 +10,7 @@
 #define FAILURES_OF_ONE_GONE 3
 
 /* A gateway that does not know `leave` takes the assignment away instead. */
-bool lh_departure_hear(lh_departure *departure, const lh_control_answer *answer) {
+bool lh_departure_hear(lh_departure *departure, const lh_assignment_reply *answer) {
     departure->failures = 0;
     if (!departure->is_leaving)
         return false;

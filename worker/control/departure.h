@@ -2,7 +2,7 @@
  * Plain state, begun with zeroes. Thread: the owner's. */
 #pragma once
 
-#include "worker/control/control_json.h"
+#include "common/protocol/control/assignment_reply.h"
 
 typedef struct lh_departure {
     bool is_leaving;
@@ -11,7 +11,7 @@ typedef struct lh_departure {
 } lh_departure;
 
 /* An answer has come. True: it may go. */
-bool lh_departure_hear(lh_departure *departure, const lh_control_answer *answer);
+bool lh_departure_hear(lh_departure *departure, const lh_assignment_reply *answer);
 /* A report was not delivered. True: it may go, since it holds no assignment, or since the gateway
  * counts as gone. */
 bool lh_departure_note_failure(lh_departure *departure, bool has_assignment);

@@ -242,15 +242,16 @@ static void take_away(lh_reconciler *reconciler) {
     enter(reconciler, TAKING_AWAY);
 }
 
-/* Sets route->next_*. name, relay, address and tls: of the worker, unless it is the gateway. */
-static void set_next(const lh_reconciler *reconciler, bool is_gateway, const char *name,
-                     const char *relay, const char *address, bool tls, lh_chain_route *route) {
+/* The way as it was replied; to the gateway, which replies no address, the one that is reported to.
+ */
+static lh_way way_from_here(const lh_reconciler *reconciler, const lh_way *replied) {
     const char *gateway_url = reconciler->options.job.gateway_url;
-    route->next_tls = is_gateway ? strncmp(gateway_url, "https", 5) == 0 : tls;
-    snprintf(route->next_name, sizeof route->next_name, "%s", name);
-    snprintf(route->next_relay, sizeof route->next_relay, "%s", relay);
-    snprintf(route->next_address, sizeof route->next_address, "%s",
-             is_gateway ? strstr(gateway_url, "://") + 3 : address);
+    lh_way way = *replied;
+    if (!way.is_gateway)
+        return way;
+    way.tls = strncmp(gateway_url, "https", 5) == 0;
+    snprintf(way.address, sizeof way.address, "%s", strstr(gateway_url, "://") + 3);
+    return way;
 }
 
 /* False: the server does not take it, which is noted. */
@@ -262,12 +263,11 @@ static bool set_route(lh_reconciler *reconciler) {
                             .is_last = wanted->last_layer == wanted->layers,
                             .wire = wanted->wire,
                             .steps_max = wanted->steps_max,
-                            .kv_epoch = wanted->kv_epoch};
+                            .kv_epoch = wanted->kv_epoch,
+                            .next = way_from_here(reconciler, &wanted->next)};
     snprintf(route.chain, sizeof route.chain, "%s", wanted->chain);
     snprintf(route.previous_name, sizeof route.previous_name, "%s", wanted->previous_name);
     snprintf(route.previous_relay, sizeof route.previous_relay, "%s", wanted->previous_relay);
-    set_next(reconciler, wanted->next_is_gateway, wanted->next_name, wanted->next_relay,
-             wanted->next_address, wanted->next_tls, &route);
     lh_error error;
     if (lh_server_set_route(reconciler->options.server, &route, &error) == LH_OK)
         return true;
@@ -285,9 +285,9 @@ static void take_place(lh_reconciler *reconciler) {
     lh_assignment_failure_forget(&reconciler->failure);
     lh_log(LH_LOG_INFO, "assignment", "ready chain=%s epoch=%u layers=%u-%u next=%s", wanted->chain,
            wanted->epoch, wanted->first_layer, wanted->last_layer - 1,
-           wanted->team.own > 0      ? wanted->team.names[0]
-           : wanted->next_is_gateway ? "gateway"
-                                     : wanted->next_name);
+           wanted->team.own > 0      ? wanted->team.members[0].name
+           : wanted->next.is_gateway ? "gateway"
+                                     : wanted->next.worker);
     report_soon(reconciler);
 }
 
@@ -349,7 +349,7 @@ static void reconcile(lh_reconciler *reconciler) {
 /* ---- The gateway's answers ---- */
 
 /* What was prepared for the assignment that is wanted now stays until it is in place. */
-static void prepare(lh_reconciler *reconciler, const lh_control_answer *answer) {
+static void prepare(lh_reconciler *reconciler, const lh_assignment_reply *answer) {
     bool is_in_place = reconciler->state == HELD && reconciler->has_wanted &&
                        lh_control_is_same_stage(&reconciler->held, &reconciler->wanted);
     if (answer->has_prepare) {
@@ -369,35 +369,30 @@ static bool is_placed(const lh_reconciler *reconciler) {
 static bool awaits_tried_hop(const lh_reconciler *reconciler) {
     return reconciler->has_wanted && !is_placed(reconciler) &&
            strcmp(reconciler->wanted.chain, reconciler->tried.chain) == 0 &&
-           strcmp(reconciler->wanted.next_name, reconciler->tried.next_name) == 0;
+           strcmp(reconciler->wanted.next.worker, reconciler->tried.next.worker) == 0;
 }
 
 /* With or without a stage: what is tried is the place that this worker would have. */
-static void try_hop(lh_reconciler *reconciler, const lh_control_answer *answer) {
+static void try_hop(lh_reconciler *reconciler, const lh_assignment_reply *answer) {
     const lh_control_trial *trial = &answer->trial;
     if (!answer->has_trial) {
         if (!awaits_tried_hop(reconciler))
             lh_server_try(reconciler->options.server, NULL);
         return;
     }
-    lh_chain_route route = {
-        .width = trial->width, .is_last = trial->next_is_gateway, .wire = trial->wire};
+    lh_chain_route route = {.width = trial->width,
+                            .is_last = trial->next.is_gateway,
+                            .wire = trial->wire,
+                            .next = way_from_here(reconciler, &trial->next)};
     reconciler->tried = *trial;
     snprintf(route.chain, sizeof route.chain, "%s", trial->chain);
-    set_next(reconciler, trial->next_is_gateway, trial->next_name, trial->next_relay,
-             trial->next_address, trial->next_tls, &route);
     lh_server_try(reconciler->options.server, &route);
 }
 
 /* It goes on beside everything else. */
-static void survey_link(lh_reconciler *reconciler, const lh_control_answer *answer) {
-    const lh_control_survey *survey = &answer->survey;
-    lh_chain_route route = {0};
-    set_next(reconciler, survey->next_is_gateway, survey->next_name, "", survey->next_address,
-             survey->next_tls, &route);
-    lh_survey_target target = {.next_tls = route.next_tls, .bytes_max = survey->bytes_max};
-    memcpy(target.next_name, route.next_name, sizeof target.next_name);
-    memcpy(target.next_address, route.next_address, sizeof target.next_address);
+static void survey_link(lh_reconciler *reconciler, const lh_assignment_reply *answer) {
+    const lh_survey_target target = {.next = way_from_here(reconciler, &answer->survey.next),
+                                     .bytes_max = answer->survey.bytes_max};
     lh_server_survey(reconciler->options.server, answer->has_survey ? &target : NULL);
 }
 
@@ -414,7 +409,7 @@ static void release(lh_reconciler *reconciler) {
         on_released(reconciler->released_context);
 }
 
-static void on_answer(void *context, const lh_control_answer *answer) {
+static void on_answer(void *context, const lh_assignment_reply *answer) {
     lh_reconciler *reconciler = context;
     reconciler->is_heard = true;
     if (reconciler->words_awaited > 0)
@@ -432,7 +427,7 @@ static void on_answer(void *context, const lh_control_answer *answer) {
         try_hop(reconciler, answer);
     }
     survey_link(reconciler, answer);
-    lh_server_relay(reconciler->options.server, answer->relayed, answer->relay_count);
+    lh_server_relay(reconciler->options.server, answer->relayed, answer->relayed_count);
     note_loading(reconciler);
     if (lh_departure_hear(&reconciler->departure, answer))
         release(reconciler);
@@ -582,7 +577,8 @@ static void describe_stage(const lh_reconciler *reconciler, char *text, size_t s
     else if (reconciler->state == BUILDING)
         describe_loading(reconciler, layers, text, size);
     else if (reconciler->is_routed && about->team.own > 0)
-        snprintf(text, size, "Computes %s together with %.60s", layers, about->team.names[0]);
+        snprintf(text, size, "Computes %s together with %.60s", layers,
+                 about->team.members[0].name);
     else if (reconciler->is_routed)
         snprintf(text, size, "Serves %s in chain %.60s", layers, about->chain);
     else

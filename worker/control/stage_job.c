@@ -7,6 +7,7 @@
 #include "worker/compute/stage/parameters.h"
 #include "worker/compute/stage/stage_memory.h"
 #include "worker/control/stage_trials.h"
+#include "worker/mesh/handshake.h"
 #include "worker/weights/weights.h"
 
 #include <assert.h>
@@ -17,6 +18,10 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
+
+_Static_assert(LH_MEMBERS_MAX == LH_TEAM_MEMBERS_MAX &&
+                   LH_MESH_SECRET_BYTES == LH_TEAM_SECRET_BYTES,
+               "the protocol has what a mesh takes");
 
 #define LOG_EVERY_US 1000000
 /* Arithmetic between a loaded stage and one that is said to be ready; and where sequences wait for
@@ -165,7 +170,7 @@ static lh_status join_team(lh_stage_job *job, lh_error *error) {
     const lh_control_team *team = &job->assignment.team;
     lh_address addresses[LH_MEMBERS_MAX];
     lh_team_options options = {
-        .identity = {job->assignment.chain, team->epoch, team->members, team->own, {0}},
+        .identity = {job->assignment.chain, team->epoch, team->count, team->own, {0}},
         .addresses = addresses,
         .listener = job->options.member_listener,
         .forming_ms = FORMING_MS,
@@ -175,12 +180,12 @@ static lh_status join_team(lh_stage_job *job, lh_error *error) {
         .context = job->options.team_context};
     lh_status status = LH_OK;
     memcpy(options.identity.secret, team->secret, sizeof team->secret);
-    for (uint32_t i = 0; i < team->members && status == LH_OK; i++)
-        status = lh_address_parse(team->addresses[i], &addresses[i], error);
+    for (uint32_t i = 0; i < team->count && status == LH_OK; i++)
+        status = lh_address_parse(team->members[i].address, &addresses[i], error);
     if (status != LH_OK)
         return status;
     lh_log(LH_LOG_INFO, "assignment", "joins a team first=%s own=%u members=%u epoch=%u",
-           team->names[0], team->own, team->members, team->epoch);
+           team->members[0].name, team->own, team->count, team->epoch);
     atomic_store(&job->joining, true);
     status = lh_team_form(&options, job->built.stage, &job->built.team, error);
     atomic_store(&job->joining, false);
@@ -228,7 +233,7 @@ static lh_status join_and_rehearse(lh_stage_job *job, lh_error *error) {
 }
 
 static lh_status join_and_calibrate(lh_stage_job *job, lh_error *error) {
-    bool has_team = job->assignment.team.members > 0;
+    bool has_team = job->assignment.team.count > 0;
     if (has_team && job->options.is_beside)
         return join_and_rehearse(job, error);
     lh_status status = has_team ? join_team(job, error) : LH_OK;
@@ -271,6 +276,14 @@ static void list_layers(const lh_stage_job *job, const lh_weights *weights,
                problem.message);
 }
 
+/* What the reply's words mean to the kernels; a reply with others is refused. */
+static void set_numbers(const lh_control_assignment *assignment, lh_stage_options *options) {
+    bool are_known = lh_activation_kind_parse(assignment->activations, &options->activations) &&
+                     lh_kv_type_parse(assignment->kv_type, &options->kv_type);
+    assert(are_known);
+    (void)are_known;
+}
+
 static lh_status build(lh_stage_job *job, lh_weights *weights, lh_error *error) {
     const lh_control_assignment *assignment = &job->assignment;
     lh_layer_range range = {assignment->first_layer, assignment->last_layer};
@@ -287,17 +300,17 @@ static lh_status build(lh_stage_job *job, lh_weights *weights, lh_error *error) 
     const lh_control_team *team = &assignment->team;
     lh_stage_options options = {.range = range,
                                 .kv_bytes = job->options.kv_bytes,
-                                .kv_type = assignment->kv_type,
                                 .context = assignment->context,
                                 .rows_max = assignment->rows_max,
                                 .steps_max = assignment->steps_max,
-                                .activations = assignment->activations,
                                 .kernels = job->options.kernels,
                                 .pool = job->pool,
                                 .device = job->options.device,
-                                .is_fast = assignment->is_fast,
-                                .membership = {team->members, team->own, {0}}};
-    memcpy(options.membership.weights, team->weights, sizeof team->weights);
+                                .is_fast = strcmp(assignment->gpu_math, "fast") == 0,
+                                .membership = {team->count, team->own, {0}}};
+    set_numbers(assignment, &options);
+    for (uint32_t i = 0; i < team->count; i++)
+        options.membership.weights[i] = team->members[i].weight;
     status = check_memory(job, weights, &config, &options, error);
     if (status == LH_OK)
         status = ensure_weights(job, weights, &config, &options, error);

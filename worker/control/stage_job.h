@@ -9,9 +9,9 @@
 
 #include "common/base/memory_gauge.h"
 #include "common/net/tls_channel.h"
+#include "common/protocol/control/assignment_reply.h"
 #include "common/protocol/measurements.h"
 #include "worker/compute/stage/stage.h"
-#include "worker/control/control_json.h"
 #include "worker/team/team.h"
 #include "worker/weights/weight_cache.h"
 #include "worker/weights/weight_inventory.h"

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "common/protocol/step.h"
-#include "common/protocol/worker_report.h"
+#include "common/protocol/way.h"
 #include "worker/serve/step_window.h"
 
 /* Where a worker stands in its chain, as it is told. */
@@ -17,12 +17,9 @@ typedef struct lh_chain_route {
     uint32_t steps_max;
     /* the KV cache stays where it was last emptied with this epoch; 0: it is emptied */
     uint32_t kv_epoch;
-    char previous_name[LH_WORKER_NAME_BYTES]; /* who sends the steps; "" is the gateway */
-    /* through which worker the steps come, and go; "": directly */
-    char previous_relay[LH_WORKER_NAME_BYTES], next_relay[LH_WORKER_NAME_BYTES];
-    char next_name[LH_WORKER_NAME_BYTES]; /* "" is the gateway */
-    char next_address[LH_ADDRESS_BYTES];  /* of the relay, where there is one */
-    bool next_tls;
+    char previous_name[LH_WORKER_NAME_BYTES];  /* who sends the steps; "" is the gateway */
+    char previous_relay[LH_WORKER_NAME_BYTES]; /* through which worker they come; "": directly */
+    lh_way next;                               /* where they go; to the gateway: with its address */
 } lh_chain_route;
 
 typedef struct lh_chain_place {

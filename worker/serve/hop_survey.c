@@ -53,7 +53,7 @@ static void conclude(lh_hop_survey *survey) {
     if (survey->report.state == LH_HOP_TRIAL_RUNNING) {
         survey->report.state = LH_HOP_TRIAL_FAILED;
         snprintf(survey->report.error, sizeof survey->report.error,
-                 "%.200s: nobody has answered within %d s", survey->target.next_address,
+                 "%.200s: nobody has answered within %d s", survey->target.next.address,
                  SURVEY_US / 1000000);
     }
     end_trial(survey);
@@ -110,17 +110,17 @@ static void on_no_step(void *context, void *step_context, lh_status status, cons
 static lh_status begin(lh_hop_survey *survey, lh_error *error) {
     static const lh_worker_client_events nobody = {.on_state = on_nothing, .on_done = on_no_step};
     const lh_survey_target *target = &survey->target;
-    const lh_hop_trial_options options = {.next = target->next_name,
-                                          .address = target->next_address,
+    const lh_hop_trial_options options = {.next = target->next.worker,
+                                          .address = target->next.address,
                                           .on_change = on_trial_change,
                                           .context = survey};
-    if (target->next_tls && !survey->tls)
+    if (target->next.tls && !survey->tls)
         return lh_fail(error, LH_ERR_INVALID,
                        "%.80s takes TLS: give --tls-cert, --tls-key and --tls-ca",
-                       target->next_address);
+                       target->next.address);
     lh_tls_options meant = {0};
-    if (target->next_tls)
-        meant = lh_tls_options_for(survey->tls, target->next_name);
+    if (target->next.tls)
+        meant = lh_tls_options_for(survey->tls, lh_way_peer(&target->next));
     lh_h2_limits limits = survey->limits;
     if (LH_LINK_PROBE_BYTES_MIN > target->bytes_max)
         limits.probe_percent = 0;
@@ -128,8 +128,8 @@ static lh_status begin(lh_hop_survey *survey, lh_error *error) {
     limits.ping_interval_ms = PING_MS;
     limits.probe_bytes_max = probe_bytes_max(target->bytes_max);
     lh_worker_client *client;
-    lh_status status = lh_worker_client_create(survey->loop, target->next_address, "survey",
-                                               target->next_tls ? &meant : NULL, &limits, &nobody,
+    lh_status status = lh_worker_client_create(survey->loop, target->next.address, "survey",
+                                               target->next.tls ? &meant : NULL, &limits, &nobody,
                                                NULL, &client, error);
     if (status != LH_OK)
         return status;
@@ -140,14 +140,10 @@ static lh_status begin(lh_hop_survey *survey, lh_error *error) {
     return status;
 }
 
-static bool is_same(const lh_survey_target *a, const lh_survey_target *b) {
-    return strcmp(a->next_name, b->next_name) == 0 &&
-           strcmp(a->next_address, b->next_address) == 0 && a->next_tls == b->next_tls;
-}
-
 void lh_hop_survey_want(lh_hop_survey *survey, const lh_survey_target *target) {
     lh_error error;
-    if (target && survey->report.state != LH_HOP_TRIAL_NONE && is_same(&survey->target, target))
+    if (target && survey->report.state != LH_HOP_TRIAL_NONE &&
+        lh_way_is_same(&survey->target.next, &target->next))
         return;
     end_trial(survey);
     survey->report = (lh_hop_trial_report){.state = LH_HOP_TRIAL_NONE};
@@ -158,7 +154,7 @@ void lh_hop_survey_want(lh_hop_survey *survey, const lh_survey_target *target) {
     survey->still_count = 0;
     survey->begun_us = (int64_t)uv_now(survey->loop) * 1000;
     if (begin(survey, &error) != LH_OK) {
-        survey->report = lh_hop_trial_stuck(target->next_name, target->next_address, &error);
+        survey->report = lh_hop_trial_stuck(target->next.worker, target->next.address, &error);
         survey->on_change(survey->context);
         return;
     }

@@ -8,8 +8,7 @@
 #include "common/protocol/trial/hop_trial.h"
 
 typedef struct lh_survey_target {
-    char next_name[LH_WORKER_NAME_BYTES], next_address[LH_ADDRESS_BYTES];
-    bool next_tls;
+    lh_way next;
     uint64_t bytes_max; /* of probes: less than the least of them is none */
 } lh_survey_target;
 

@@ -14,9 +14,7 @@
 
 /* Whether both lead to the same end, by the same way. */
 static bool leads_alike(const lh_chain_route *a, const lh_chain_route *b) {
-    return strcmp(a->chain, b->chain) == 0 && strcmp(a->next_name, b->next_name) == 0 &&
-           strcmp(a->next_relay, b->next_relay) == 0 &&
-           strcmp(a->next_address, b->next_address) == 0 && a->next_tls == b->next_tls;
+    return strcmp(a->chain, b->chain) == 0 && lh_way_is_same(&a->next, &b->next);
 }
 
 bool lh_next_hop_is_for(const lh_next_hop *hop, const lh_chain_route *present,
@@ -38,27 +36,26 @@ static bool is_same_hop(const lh_chain_route *a, const lh_chain_route *b) {
 
 static lh_status open_client(lh_next_hop *hop, const lh_chain_route *route,
                              lh_worker_client **client, lh_error *error) {
-    if (route->next_tls && !hop->tls)
+    const lh_way *next = &route->next;
+    if (next->tls && !hop->tls)
         return lh_fail(error, LH_ERR_INVALID,
                        "the next hop %.80s takes TLS: give --tls-cert, --tls-key and --tls-ca",
-                       route->next_address);
+                       next->address);
     lh_tls_options meant = {0};
-    if (route->next_tls)
-        meant = lh_tls_options_for(hop->tls, route->next_relay[0] != '\0' ? route->next_relay
-                                                                          : route->next_name);
-    const lh_tls_options *tls = route->next_tls ? &meant : NULL;
+    if (next->tls)
+        meant = lh_tls_options_for(hop->tls, lh_way_peer(next));
+    const lh_tls_options *tls = next->tls ? &meant : NULL;
     uint32_t lanes = route->is_last ? 0 : hop->connections - 1;
     lh_h2_limits limits = hop->limits;
     if (route->is_last || lanes > 0)
         limits.probe_bytes_max = LH_WORKER_CLIENT_SMALL_PROBE_BYTES;
     lh_worker_client *created;
-    lh_status status =
-        lh_worker_client_create(hop->loop, route->next_address, route->chain, tls, &limits,
-                                &hop->events, hop->context, &created, error);
+    lh_status status = lh_worker_client_create(hop->loop, next->address, route->chain, tls, &limits,
+                                               &hop->events, hop->context, &created, error);
     if (status != LH_OK)
         return status;
     hop->open_parts++;
-    lh_worker_client_set_relayed_to(created, route->next_relay[0] != '\0' ? route->next_name : "");
+    lh_worker_client_set_relayed_to(created, next->via[0] != '\0' ? next->worker : "");
     status = lh_worker_client_add_lanes(created, hop->loop, tls, &hop->limits, lanes, error);
     if (status == LH_OK)
         *client = created;
@@ -106,8 +103,8 @@ void lh_next_hop_note_state(lh_next_hop *hop, const char *address, bool connecte
 /* ---- The trial ---- */
 
 static lh_status begin_trial(lh_next_hop *hop, const lh_chain_route *route, lh_error *error) {
-    const lh_hop_trial_options options = {.next = route->next_name,
-                                          .address = route->next_address,
+    const lh_hop_trial_options options = {.next = route->next.worker,
+                                          .address = route->next.address,
                                           .width = route->is_last ? 0 : route->width,
                                           .wire = route->wire,
                                           .on_change = hop->on_trial,
@@ -133,7 +130,7 @@ bool lh_next_hop_try(lh_next_hop *hop, const lh_chain_route *route) {
     hop->tried = *route;
     hop->is_trying = true;
     if (begin_trial(hop, route, &error) != LH_OK)
-        hop->stuck = lh_hop_trial_stuck(route->next_name, route->next_address, &error);
+        hop->stuck = lh_hop_trial_stuck(route->next.worker, route->next.address, &error);
     return true;
 }
 

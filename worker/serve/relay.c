@@ -32,7 +32,7 @@ enum {
 typedef struct member {
     TAILQ_ENTRY(member) links;
     lh_relay *relay;
-    lh_relayed_worker who;
+    lh_way who;
     lh_h2_client *client;             /* NULL: it could not begin */
     char error[LH_RELAY_ERROR_BYTES]; /* why it is not reached; "": it is, or none failed yet */
     lh_log_limit lines;               /* it may close its connections as often as it likes */
@@ -41,7 +41,7 @@ typedef struct member {
 typedef struct leg {
     TAILQ_ENTRY(leg) links;
     lh_relay *relay;
-    lh_relayed_worker to;
+    lh_way to;
     char sender[LH_RELAY_SENDER_BYTES]; /* by its certificate; without one, its address */
     bool is_secure;                     /* its connection, of which there are two servers */
     uint64_t connection;                /* its number */
@@ -72,15 +72,15 @@ static void on_part_closed(lh_relay *relay) {
         relay->options.on_closed(relay->options.context);
 }
 
-static lh_status connect_to(lh_relay *relay, const lh_relayed_worker *who,
-                            const lh_h2_limits *limits, lh_h2_on_client_state *on_state,
-                            void *context, lh_h2_client **client, lh_error *error) {
+static lh_status connect_to(lh_relay *relay, const lh_way *who, const lh_h2_limits *limits,
+                            lh_h2_on_client_state *on_state, void *context, lh_h2_client **client,
+                            lh_error *error) {
     lh_tls_options meant = {0};
     if (who->tls && !relay->options.tls)
         return lh_fail(error, LH_ERR_INVALID,
                        "%.80s takes TLS: give --tls-cert, --tls-key and --tls-ca", who->address);
     if (who->tls)
-        meant = lh_tls_options_for(relay->options.tls, who->name);
+        meant = lh_tls_options_for(relay->options.tls, who->worker);
     lh_status status =
         lh_h2_client_create(relay->options.loop, who->address, who->tls ? &meant : NULL, limits,
                             on_state, context, client, error);
@@ -119,7 +119,7 @@ static void close_leg(leg *closed, const char *reason) {
 
 static void describe_down(const leg *of, char message[LH_ERROR_MESSAGE_BYTES]) {
     snprintf(message, LH_ERROR_MESSAGE_BYTES,
-             "the relay does not reach worker '%s' at %.80s: %.80s", of->to.name, of->to.address,
+             "the relay does not reach worker '%s' at %.80s: %.80s", of->to.worker, of->to.address,
              of->down);
 }
 
@@ -146,7 +146,7 @@ static leg *find_leg(const lh_relay *relay, const char *to, bool is_secure, uint
     leg *found;
     TAILQ_FOREACH(found, &relay->legs, links)
     if (found->connection == connection && found->is_secure == is_secure &&
-        strcmp(found->to.name, to) == 0)
+        strcmp(found->to.worker, to) == 0)
         return found;
     return NULL;
 }
@@ -159,7 +159,7 @@ typedef struct leg_share {
 } leg_share;
 
 static bool is_of(const leg *looked, const leg_share *share) {
-    return (!share->to || strcmp(looked->to.name, share->to) == 0) &&
+    return (!share->to || strcmp(looked->to.worker, share->to) == 0) &&
            (!share->sender || strcmp(looked->sender, share->sender) == 0);
 }
 
@@ -203,13 +203,13 @@ static void name_sender(const lh_h2_request *http, char sender[LH_RELAY_SENDER_B
                  http->peer);
 }
 
-static lh_status open_leg(lh_relay *relay, const lh_relayed_worker *to, const lh_h2_request *http,
+static lh_status open_leg(lh_relay *relay, const lh_way *to, const lh_h2_request *http,
                           leg **opened, lh_error *error) {
     lh_h2_limits limits = relay->options.limits;
     char sender[LH_RELAY_SENDER_BYTES];
     limits.probe_percent = 0; /* the member's own connection probes */
     name_sender(http, sender);
-    lh_status status = find_room(relay, to->name, sender, error);
+    lh_status status = find_room(relay, to->worker, sender, error);
     if (status != LH_OK)
         return status;
     leg *made = calloc(1, sizeof *made);
@@ -261,19 +261,19 @@ static void on_member_state(void *context, bool connected, const char *reason) {
         ;
     else if (connected)
         lh_log(LH_LOG_INFO, "relay",
-               "a worker behind is reached worker=%s address=%s left_out=%llu", told->who.name,
+               "a worker behind is reached worker=%s address=%s left_out=%llu", told->who.worker,
                told->who.address, left_out);
     else
         lh_log(LH_LOG_WARN, "relay",
                "a worker behind is not reached worker=%s address=%s reason=\"%s\" left_out=%llu",
-               told->who.name, told->who.address, reason, left_out);
+               told->who.worker, told->who.address, reason, left_out);
     relay->options.on_change(relay->options.context);
 }
 
 static member *find_member(const lh_relay *relay, const char *name) {
     member *found;
     TAILQ_FOREACH(found, &relay->members, links)
-    if (strcmp(found->who.name, name) == 0)
+    if (strcmp(found->who.worker, name) == 0)
         return found;
     return NULL;
 }
@@ -282,7 +282,7 @@ static void drop_member(member *dropped) {
     lh_relay *relay = dropped->relay;
     for (leg *looked = TAILQ_FIRST(&relay->legs), *next; looked; looked = next) {
         next = TAILQ_NEXT(looked, links);
-        if (strcmp(looked->to.name, dropped->who.name) == 0)
+        if (strcmp(looked->to.worker, dropped->who.worker) == 0)
             close_leg(looked, "it is relayed to no more");
     }
     TAILQ_REMOVE(&relay->members, dropped, links);
@@ -293,7 +293,7 @@ static void drop_member(member *dropped) {
 }
 
 /* Without memory it is added by the gateway's next answer. */
-static void add_member(lh_relay *relay, const lh_relayed_worker *who) {
+static void add_member(lh_relay *relay, const lh_way *who) {
     lh_h2_limits limits = relay->options.limits;
     lh_error error;
     member *made = calloc(1, sizeof *made);
@@ -309,19 +309,14 @@ static void add_member(lh_relay *relay, const lh_relayed_worker *who) {
     TAILQ_INSERT_TAIL(&relay->members, made, links);
 }
 
-static bool is_same(const lh_relayed_worker *a, const lh_relayed_worker *b) {
-    return a->tls == b->tls && strcmp(a->name, b->name) == 0 && strcmp(a->address, b->address) == 0;
-}
-
-static bool is_wanted(const lh_relayed_worker *who, const lh_relayed_worker *members,
-                      uint32_t count) {
+static bool is_wanted(const lh_way *who, const lh_way *members, uint32_t count) {
     for (uint32_t i = 0; i < count; i++)
-        if (is_same(who, &members[i]))
+        if (lh_way_is_same(who, &members[i]))
             return true;
     return false;
 }
 
-void lh_relay_want(lh_relay *relay, const lh_relayed_worker *members, uint32_t count) {
+void lh_relay_want(lh_relay *relay, const lh_way *members, uint32_t count) {
     assert(count <= LH_RELAY_REACHES_MAX);
     if (relay->is_closing)
         return;
@@ -331,7 +326,7 @@ void lh_relay_want(lh_relay *relay, const lh_relayed_worker *members, uint32_t c
             drop_member(looked);
     }
     for (uint32_t i = 0; i < count; i++)
-        if (!find_member(relay, members[i].name))
+        if (!find_member(relay, members[i].worker))
             add_member(relay, &members[i]);
 }
 
@@ -384,7 +379,7 @@ static lh_status begin(lh_relay *relay, leg *on, lh_h2_stream *stream, const lh_
     made->owner = relay;
     made->leg = on;
     made->relay = relay->options.name;
-    snprintf(made->to, sizeof made->to, "%s", on->to.name);
+    snprintf(made->to, sizeof made->to, "%s", on->to.worker);
     made->totals = &relay->totals;
     made->held_bytes_max = HELD_BYTES_MAX;
     made->on_left = on_request_left;
@@ -444,7 +439,7 @@ uint32_t lh_relay_read(const lh_relay *relay, lh_relay_reach *reaches) {
     const member *looked;
     TAILQ_FOREACH(looked, &relay->members, links) {
         lh_relay_reach *reach = &reaches[count++];
-        memcpy(reach->name, looked->who.name, sizeof reach->name);
+        memcpy(reach->name, looked->who.worker, sizeof reach->name);
         memcpy(reach->error, looked->error, sizeof reach->error);
         reach->hop = hop_to(looked);
     }

@@ -46,7 +46,7 @@ void lh_relay_destroy(lh_relay *relay);
 
 /* For whom it relays from now on: at most LH_RELAY_REACHES_MAX, others than before are served no
  * more. Who cannot be connected to is reported so. */
-void lh_relay_want(lh_relay *relay, const lh_relayed_worker *members, uint32_t count);
+void lh_relay_want(lh_relay *relay, const lh_way *members, uint32_t count);
 /* Takes a request over that is for `to`, or answers it with what is wrong. */
 void lh_relay_take(lh_relay *relay, const char *to, lh_h2_stream *stream, const lh_h2_request *http,
                    const lh_worker_request *request, const lh_h2_stream_events **events,

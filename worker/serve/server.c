@@ -234,16 +234,16 @@ static const char *name_or_gateway(const char *name) {
 
 static void note_next_state(lh_server *server, bool connected, const char *reason) {
     const lh_chain_route *route = &server->place.route;
-    const char *name = name_or_gateway(route->next_name);
+    const char *name = name_or_gateway(route->next.worker);
     unsigned long long left_out;
-    lh_next_hop_note_state(&server->hop, route->next_address, connected, reason);
+    lh_next_hop_note_state(&server->hop, route->next.address, connected, reason);
     if (connected)
         lh_log(LH_LOG_INFO, "server", "next hop is connected next=%s address=%s", name,
-               route->next_address);
+               route->next.address);
     else if (lh_log_limit_take(&server->hop_log_limit, lh_clock_us(), &left_out))
         lh_log(LH_LOG_WARN, "server",
                "next hop is down next=%s address=%s reason=\"%s\" left_out=%llu", name,
-               route->next_address, reason, left_out);
+               route->next.address, reason, left_out);
 }
 
 static void on_next_state(void *context, bool connected, const char *reason) {
@@ -257,7 +257,7 @@ static void on_next_state(void *context, bool connected, const char *reason) {
 static void on_trial(void *context) {
     lh_server *server = context;
     const lh_hop_trial_report *trial = lh_next_hop_read_trial(&server->hop);
-    const char *name = name_or_gateway(trial->next), *address = server->hop.tried.next_address;
+    const char *name = name_or_gateway(trial->next), *address = server->hop.tried.next.address;
     if (trial->state == LH_HOP_TRIAL_PROVEN)
         lh_log(LH_LOG_INFO, "server", "a hop is proven next=%s address=%s", name, address);
     else if (trial->state == LH_HOP_TRIAL_FAILED)
@@ -270,7 +270,7 @@ void lh_server_try(lh_server *server, const lh_chain_route *route) {
     if (!lh_next_hop_try(&server->hop, route))
         return;
     lh_log(LH_LOG_INFO, "server", "a hop is tried next=%s address=%s",
-           name_or_gateway(route->next_name), route->next_address);
+           name_or_gateway(route->next.worker), route->next.address);
     on_trial(server);
 }
 
@@ -303,7 +303,7 @@ static void on_reach_change(void *context) {
     tell_change(context);
 }
 
-void lh_server_relay(lh_server *server, const lh_relayed_worker *members, uint32_t count) {
+void lh_server_relay(lh_server *server, const lh_way *members, uint32_t count) {
     if (server->relay)
         lh_relay_want(server->relay, members, count);
 }

@@ -85,7 +85,7 @@ void lh_server_survey(lh_server *server, const lh_survey_target *target);
 
 /* Relays for these workers from now on, at most LH_RELAY_REACHES_MAX; nothing where the server does
  * not relay. */
-void lh_server_relay(lh_server *server, const lh_relayed_worker *members, uint32_t count);
+void lh_server_relay(lh_server *server, const lh_way *members, uint32_t count);
 
 /* on_change is called when the next hop came up or went down, a trial has another outcome, a survey
  * has ended or a worker behind this one is reached or no longer, which may be inside lh_server_try

@@ -5,6 +5,7 @@
 #include "common/base/log.h"
 #include "common/base/log_limit.h"
 #include "common/http2/probe.h"
+#include "common/protocol/control/report_fields.h"
 #include "common/protocol/control_seal.h"
 #include "common/protocol/trial/trial_request.h"
 #include "gateway/fleet/port/member_routes.h"
@@ -143,7 +144,7 @@ static void take_report(put_request *put) {
     size_t length = 0;
     lh_status status = lh_control_unseal(put->name, put->body, put->length, &length, &error);
     if (status == LH_OK)
-        status = lh_control_json_parse_report(put->name, put->body, length, &report, &error);
+        status = lh_worker_report_parse(put->name, put->body, length, &report, &error);
     if (status != LH_OK) {
         log_refusal(put->server, put, error.message);
         respond_problem(put->stream, status == LH_ERR_NO_MEMORY ? 500 : 400, error.message);

@@ -157,14 +157,14 @@ static void finish_try(void *context, void *argument) {
 }
 
 static void try_first(simulation *sim, uint32_t chain, const lh_action *action) {
-    if (!action->address[0])
+    if (!action->way->address[0])
         return;
     first_try *tried = calloc(1, sizeof *tried);
     assert(tried);
     tried->chain = chain;
-    snprintf(tried->trial.next, sizeof tried->trial.next, "%s", action->name);
-    snprintf(tried->trial.address, sizeof tried->trial.address, "%s", action->address);
-    int64_t round_trip_us = 2 * network_delay_us(sim->net, 0, node_of(sim, action->name));
+    snprintf(tried->trial.next, sizeof tried->trial.next, "%s", action->way->worker);
+    snprintf(tried->trial.address, sizeof tried->trial.address, "%s", action->way->address);
+    int64_t round_trip_us = 2 * network_delay_us(sim->net, 0, node_of(sim, action->way->worker));
     event_queue_push(sim->queue, sim->now_us + round_trip_us, finish_try, sim, tried);
 }
 
@@ -174,7 +174,7 @@ static void pump(simulation *sim) {
     while (sim->router && lh_router_next_action(sim->router, sim->now_us, &chain, &action)) {
         switch (action.kind) {
         case LH_ACTION_CONNECT:
-            connect_first(sim, chain, action.address);
+            connect_first(sim, chain, action.way->address);
             break;
         case LH_ACTION_TRY:
             try_first(sim, chain, &action);

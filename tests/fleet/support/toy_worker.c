@@ -936,9 +936,7 @@ static void finish_trial(void *context, void *argument) {
 
 static void try_hop(toy_worker *worker, const lh_fleet_answer *answered) {
     lh_hop_trial_report *trial = &worker->trial;
-    const lh_chain_stage *next = &answered->trial.next;
-    const char *name = answered->trial.has_next ? next->name : "";
-    const char *address = answered->trial.has_next ? next->address : "";
+    const char *name = answered->trial.next.worker, *address = answered->trial.next.address;
     if (!answered->has_trial) {
         trial->state = LH_HOP_TRIAL_NONE;
         return;
@@ -950,7 +948,7 @@ static void try_hop(toy_worker *worker, const lh_fleet_answer *answered) {
     snprintf(trial->next, sizeof trial->next, "%s", name);
     snprintf(trial->address, sizeof trial->address, "%s", address);
     worker->tried_node =
-        name[0] ? worker->world.node_of(worker->world.context, answered->trial.next.name) : 0;
+        name[0] ? worker->world.node_of(worker->world.context, answered->trial.next.worker) : 0;
     at(worker,
        *worker->world.now_us +
            2 * network_delay_us(worker->world.net, worker->node, worker->tried_node),
@@ -964,7 +962,7 @@ static void finish_survey(void *context, void *argument) {
     if (((life_event *)argument)->id != worker->survey_count ||
         !is_due(worker, argument, finish_survey) || surveyed->state != LH_HOP_TRIAL_RUNNING)
         return;
-    const char *to = worker->survey.to;
+    const char *to = worker->survey.to.worker;
     int node = to[0] ? worker->world.node_of(worker->world.context, to) : 0;
     bool is_proven = network_is_passable(worker->world.net, worker->node, node);
     link_options link = network_link(worker->world.net, worker->node, node);
@@ -984,13 +982,14 @@ static void survey_link(toy_worker *worker, const lh_fleet_answer *answered) {
         *surveyed = (lh_hop_trial_report){.state = LH_HOP_TRIAL_NONE};
         return;
     }
-    if (surveyed->state != LH_HOP_TRIAL_NONE && strcmp(surveyed->next, answered->survey.to) == 0)
+    if (surveyed->state != LH_HOP_TRIAL_NONE &&
+        strcmp(surveyed->next, answered->survey.to.worker) == 0)
         return;
     assert(strcmp(answered->survey.from, worker->options.name) == 0);
     worker->survey = answered->survey;
     *surveyed = (lh_hop_trial_report){.state = LH_HOP_TRIAL_RUNNING};
-    snprintf(surveyed->next, sizeof surveyed->next, "%s", worker->survey.to);
-    snprintf(surveyed->address, sizeof surveyed->address, "%s", worker->survey.address);
+    snprintf(surveyed->next, sizeof surveyed->next, "%s", worker->survey.to.worker);
+    snprintf(surveyed->address, sizeof surveyed->address, "%s", worker->survey.to.address);
     at(worker, *worker->world.now_us + SURVEY_US, finish_survey, ++worker->survey_count);
 }
 
@@ -1012,8 +1011,8 @@ static void keep_or_empty_kv(toy_worker *worker, const lh_assignment *assignment
 static int next_node_of(const toy_worker *worker, const lh_assignment *assignment) {
     if (assignment->member > 0)
         return -1;
-    return assignment->has_next
-               ? worker->world.node_of(worker->world.context, assignment->next.name)
+    return !assignment->next.is_gateway
+               ? worker->world.node_of(worker->world.context, assignment->next.worker)
                : 0;
 }
 

@@ -146,8 +146,8 @@ static void the_first_worker_is_connected_to_once(void **state) {
     form();
     lh_action action = take_action();
     assert_int_equal(action.kind, LH_ACTION_CONNECT);
-    assert_string_equal(action.address, reports[at_stage(0)].plain_address);
-    assert_false(action.tls);
+    assert_string_equal(action.way->address, reports[at_stage(0)].plain_address);
+    assert_false(action.way->tls);
     assert_no_action();
     put(0);
     put(1);
@@ -169,7 +169,7 @@ static void another_address_is_connected_to_anew(void **state) {
     assert_int_equal(take_action().kind, LH_ACTION_ABANDON);
     lh_action action = take_action();
     assert_int_equal(action.kind, LH_ACTION_CONNECT);
-    assert_string_equal(action.address, "elsewhere:1");
+    assert_string_equal(action.way->address, "elsewhere:1");
     assert_no_action();
 }
 
@@ -353,9 +353,9 @@ static void the_hop_to_another_first_worker_is_tried_first(void **state) {
     put(at_stage(0));
     lh_action action = take_action();
     assert_int_equal(action.kind, LH_ACTION_TRY);
-    assert_string_equal(action.name, "c");
-    assert_string_equal(action.address, "c:1");
-    assert_false(action.tls);
+    assert_string_equal(action.way->worker, "c");
+    assert_string_equal(action.way->address, "c:1");
+    assert_false(action.way->tls);
     assert_int_equal(action.width, 576);
     assert_no_action();
     lh_hop_trial_report trial = {.state = LH_HOP_TRIAL_FAILED, .next = "c", .address = "b:1"};
@@ -365,7 +365,7 @@ static void the_hop_to_another_first_worker_is_tried_first(void **state) {
     lh_chain_controller_first_trial(controller, &trial, now_us);
     action = take_action();
     assert_int_equal(action.kind, LH_ACTION_TRY); /* that is over */
-    assert_string_equal(action.address, "");
+    assert_string_equal(action.way->address, "");
     assert_true(is_up());
 }
 

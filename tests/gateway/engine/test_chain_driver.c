@@ -309,15 +309,17 @@ static bool has_trials(void *count) {
 static void a_hop_is_tried(void **state) {
     (void)state;
     uint32_t one = 1, before;
-    lh_action action = {
-        .kind = LH_ACTION_TRY, .name = "w-1", .address = step_peer_address(&peer), .width = 32};
+    lh_way way = {.worker = "w-1"};
+    const lh_way nowhere = {.worker = ""};
+    lh_action action = {.kind = LH_ACTION_TRY, .way = &way, .width = 32};
+    snprintf(way.address, sizeof way.address, "%s", step_peer_address(&peer));
     bring_up();
     before = news;
     lh_chain_driver_act(driver, &action);
     assert_true(loop_run_until(&loop, has_trials, &one, 20000));
     assert_true(loop_run_until(&loop, has_news, &before, 20000));
     assert_true(lh_scheduler_chain_is_up(scheduler_of_chain()));
-    action = (lh_action){.kind = LH_ACTION_TRY, .name = "", .address = ""};
+    action = (lh_action){.kind = LH_ACTION_TRY, .way = &nowhere};
     before = news;
     lh_chain_driver_act(driver, &action);
     loop_run_for(&loop, 20);

@@ -98,7 +98,8 @@ static int tear_down(void **state) {
 }
 
 static void connect_to(const step_peer *p) {
-    const lh_hop_end end = {.worker = "w-1", .address = step_peer_address(p)};
+    lh_way end = {.worker = "w-1"};
+    snprintf(end.address, sizeof end.address, "%s", step_peer_address(p));
     assert_int_equal(lh_first_hop_connect(hop, &end, NULL), LH_OK);
     heard.is_connected = false;
     loop_run_until_set(&loop, &heard.is_connected);
@@ -178,7 +179,7 @@ static void without_a_worker_nothing_is_taken(void **state) {
     assert_int_equal(lh_first_hop_submit(hop, &manifest, &error), LH_ERR_UNAVAILABLE);
     lh_first_hop_cancel(hop, 0);
     assert_false(lh_first_hop_profile(hop).present);
-    const lh_hop_end nowhere = {.worker = "w", .address = "no port"};
+    const lh_way nowhere = {.worker = "w", .address = "no port"};
     assert_int_not_equal(lh_first_hop_connect(hop, &nowhere, &error), LH_OK);
     assert_int_equal(lh_first_hop_submit(hop, &manifest, &error), LH_ERR_UNAVAILABLE);
 }
@@ -274,7 +275,9 @@ static void without_memory_a_step_is_not_taken(void **state) {
 }
 
 static void try_worker(const char *worker, const char *address) {
-    const lh_hop_end end = {.worker = worker, .address = address};
+    lh_way end = {.is_gateway = false};
+    snprintf(end.worker, sizeof end.worker, "%s", worker);
+    snprintf(end.address, sizeof end.address, "%s", address ? address : "");
     lh_first_hop_try(hop, address ? &end : NULL, 32);
 }
 

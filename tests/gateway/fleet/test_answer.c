@@ -90,11 +90,11 @@ static void a_member_is_told_its_stage(void **state) {
     assert_int_equal(made.assignment.stage.last_layer, 2);
     assert_ptr_equal(made.options, &b.options);
     assert_int_equal(made.assignment.stage.wire, LH_WIRE_F16);
-    assert_true(made.assignment.has_next);
-    assert_string_equal(made.assignment.next.name, "b");
+    assert_false(made.assignment.next.is_gateway);
+    assert_string_equal(made.assignment.next.worker, "b");
     made = answer(&b, &b.b);
     assert_int_equal(made.assignment.stage.kv_epoch, 7);
-    assert_false(made.assignment.has_next);
+    assert_true(made.assignment.next.is_gateway);
     destroy(&b);
 }
 
@@ -140,14 +140,14 @@ static void whoever_follows_is_told_which_hop_to_try(void **state) {
     leave(&b, &b.b, 1);
     const lh_chain *next = lh_handover_successor(&b.handover);
     lh_fleet_answer made = answer(&b, &b.a);
-    assert_true(made.has_trial && made.trial.has_next && made.has_assignment);
+    assert_true(made.has_trial && !made.trial.next.is_gateway && made.has_assignment);
     assert_string_equal(made.trial.chain, "main");
-    assert_string_equal(made.trial.next.name, "c");
+    assert_string_equal(made.trial.next.worker, "c");
     assert_string_equal(made.trial.next.address, "c:1");
     assert_int_equal(made.trial.stage.wire, LH_WIRE_Q8);
     made = answer(&b, &b.c);
     assert_true(made.has_trial);
-    assert_false(made.trial.has_next || made.has_prepare);
+    assert_true(made.trial.next.is_gateway && !made.has_prepare);
     assert_int_equal(made.renew_us, 100 * MS);
     assert_false(answer(&b, &b.b).has_trial);
     b.a.trial = trial_of_hop(next, 1, LH_HOP_TRIAL_PROVEN);

@@ -99,7 +99,7 @@ static void renewing_takes_what_workers_say_now(void **state) {
     b.chain.stages[1].wire = LH_WIRE_Q8;
     assert_int_equal(lh_chain_renew(&b.chain, b.registry, &at_home, 8, 0, NULL), LH_OK);
     assert_int_equal(b.chain.stages[1].instance, 2);
-    assert_string_equal(b.chain.stages[1].address, "elsewhere:1");
+    assert_string_equal(b.chain.stages[1].way.address, "elsewhere:1");
     assert_int_equal(b.chain.stages[1].first_layer, 2);
     assert_int_equal(b.chain.stages[1].wire, LH_WIRE_Q8);
     lh_registry_suspect(b.registry, "c", 1);
@@ -389,8 +389,8 @@ static void addresses_follow_the_sites(void **state) {
             continue;
         }
         assert_int_equal(status, LH_OK);
-        assert_string_equal(chain.stages[1].address, cases[i].expected);
-        assert_int_equal(chain.stages[1].tls, cases[i].tls);
+        assert_string_equal(chain.stages[1].way.address, cases[i].expected);
+        assert_int_equal(chain.stages[1].way.tls, cases[i].tls);
     }
 }
 
@@ -417,9 +417,9 @@ static void from_another_site_one_goes_through_its_relay(void **state) {
     relay->reaches[0] = (lh_relay_reach){.name = "c", .hop = {.present = true, .connected = true}};
     lh_relays_note(origin.relays, relay, 0);
     assert_int_equal(lh_chain_form(&chain, &plan, members, &origin, 2, 0, NULL), LH_OK);
-    assert_string_equal(chain.stages[0].relay, "");
-    assert_string_equal(chain.stages[1].relay, "b");
-    assert_string_equal(chain.stages[1].address, "b:1");
+    assert_string_equal(chain.stages[0].way.via, "");
+    assert_string_equal(chain.stages[1].way.via, "b");
+    assert_string_equal(chain.stages[1].way.address, "b:1");
     assert_int_equal(lh_chain_unrelayed(&chain, origin.relays), -1);
     assert_int_equal(lh_chain_unrelayed(&chain, NULL), 1);
     relay->reaches[0].hop.connected = false;
@@ -428,8 +428,8 @@ static void from_another_site_one_goes_through_its_relay(void **state) {
     /* From its own site it is reached as it is. */
     snprintf(workers[0].report.site, sizeof workers[0].report.site, "office");
     assert_int_equal(lh_chain_form(&chain, &inside, members, &origin, 3, 0, NULL), LH_OK);
-    assert_string_equal(chain.stages[1].relay, "");
-    assert_string_equal(chain.stages[1].address, "c:1");
+    assert_string_equal(chain.stages[1].way.via, "");
+    assert_string_equal(chain.stages[1].way.address, "c:1");
     assert_int_equal(lh_chain_unrelayed(&chain, origin.relays), -1);
     lh_relays_destroy(origin.relays);
 }

@@ -321,7 +321,7 @@ static void a_relay_fails_as_a_worker_does(void **state) {
     lh_worker_report relay = report_of("r"), first = report_of("a");
     assert_int_equal(lh_relays_create(3000 * MS, &relays, NULL), LH_OK);
     relay.relays = true;
-    snprintf(a.chain.stages[1].relay, sizeof a.chain.stages[1].relay, "r");
+    snprintf(a.chain.stages[1].way.via, sizeof a.chain.stages[1].way.via, "r");
     lh_relays_note(relays, &relay, 1900 * MS);
     assert_int_equal(lh_failure_detector_due_us(&a.detector, &a.chain, a.registry, relays, 0),
                      3150 * MS);

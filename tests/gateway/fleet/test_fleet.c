@@ -83,7 +83,7 @@ static void expected_workers_are_waited_for_and_then_planned_at_once(void **stat
     assert_true(answer.has_assignment);
     assert_int_equal(answer.assignment.stage.first_layer, 2);
     assert_int_equal(answer.assignment.stage.last_layer, 4);
-    assert_false(answer.assignment.has_next);
+    assert_true(answer.assignment.next.is_gateway);
     assert_int_equal(answer.assignment.epoch, 1030);
     assert_false(answer.is_urgent);
     lh_fleet_note_load(fleet, &(lh_fleet_load){.sequences = 1});
@@ -1357,8 +1357,8 @@ static void a_worker_behind_a_relay_is_reached_through_it(void **state) {
     lh_fleet_answer answer = put_report(f.fleet, &f.b, 60100 * MS);
     assert_int_equal(state_of(f.fleet), LH_CHAIN_FORMING);
     assert_int_equal(lh_fleet_chain(f.fleet)->stage_count, 2);
-    assert_string_equal(answer.assignment.stage.relay, "r");
-    assert_string_equal(put_report(f.fleet, &f.a, 60100 * MS).assignment.next.relay, "r");
+    assert_string_equal(answer.assignment.stage.way.via, "r");
+    assert_string_equal(put_report(f.fleet, &f.a, 60100 * MS).assignment.next.via, "r");
     put_relayed_ready(&f, 60200 * MS);
     destroy_relayed(&f);
 }
@@ -1374,12 +1374,12 @@ static void a_lost_relay_is_replaced_and_else_the_worker_is_left_out(void **stat
     put_relayed_ready(&f, 1100 * MS);
     const lh_chain *chain = lh_fleet_chain(f.fleet);
     uint32_t epoch = chain->epoch;
-    assert_string_equal(chain->stages[1].relay, "r");
+    assert_string_equal(chain->stages[1].way.via, "r");
     note_relay(&f, 0, false, 1500 * MS);
     lh_fleet_tick(f.fleet, 1500 * MS);
     assert_int_equal(state_of(f.fleet), LH_CHAIN_FORMING);
     assert_true(chain->epoch > epoch);
-    assert_string_equal(chain->stages[1].relay, "s");
+    assert_string_equal(chain->stages[1].way.via, "s");
     put_relayed_ready(&f, 1600 * MS);
     note_relay(&f, 1, false, 2500 * MS);
     lh_fleet_tick(f.fleet, 2500 * MS);
@@ -1409,7 +1409,7 @@ static void a_fleet_without_its_relay_says_what_it_lacks(void **state) {
     put_report(f.fleet, &f.b, 1300 * MS);
     lh_fleet_tick(f.fleet, 1300 * MS);
     assert_int_equal(lh_fleet_chain(f.fleet)->stage_count, 2);
-    assert_string_equal(lh_fleet_chain(f.fleet)->stages[1].relay, "s");
+    assert_string_equal(lh_fleet_chain(f.fleet)->stages[1].way.via, "s");
     destroy_relayed(&f);
 }
 
@@ -1438,10 +1438,10 @@ static void a_relay_through_which_chains_break_is_not_used(void **state) {
     put_report(f.fleet, &f.a, 1000 * MS);
     put_report(f.fleet, &f.b, 1000 * MS);
     const lh_chain *chain = lh_fleet_chain(f.fleet);
-    assert_string_equal(chain->stages[1].relay, "r");
+    assert_string_equal(chain->stages[1].way.via, "r");
     int64_t ms = break_three_times(&f, 1100);
     assert_int_equal(chain->stage_count, 2);
-    assert_string_equal(chain->stages[1].relay, "s");
+    assert_string_equal(chain->stages[1].way.via, "s");
     ms = break_three_times(&f, ms);
     assert_int_equal(chain->stage_count, 1);
     const lh_worker *b = lh_registry_find(lh_fleet_registry(f.fleet), "b");

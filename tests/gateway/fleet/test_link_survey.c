@@ -68,7 +68,7 @@ static const char *pair(void) {
     static char text[2 * LH_NAME_BYTES + 2];
     const lh_survey_task *t = task();
     snprintf(text, sizeof text, "%s%s%s", t ? site_of(t->from) : "", t ? ">" : "",
-             t ? site_of(t->to) : "");
+             t ? site_of(t->to.worker) : "");
     return text;
 }
 
@@ -76,7 +76,7 @@ static const char *workers(void) {
     static char text[2 * LH_NAME_BYTES + 2];
     const lh_survey_task *t = task();
     assert_non_null(t);
-    snprintf(text, sizeof text, "%s>%s", t->from, t->to);
+    snprintf(text, sizeof text, "%s>%s", t->from, t->to.worker);
     return text;
 }
 
@@ -97,8 +97,8 @@ static void answer(lh_hop_trial_state state, double bytes_per_us, bool is_bound,
                                                     .bytes_per_us_is_bound = is_bound,
                                                     .round_trip_us = 20000,
                                                     .probe_bytes_sent = sent}};
-    snprintf(report.surveyed.next, sizeof report.surveyed.next, "%s", t->to);
-    snprintf(report.surveyed.address, sizeof report.surveyed.address, "%s", t->address);
+    snprintf(report.surveyed.next, sizeof report.surveyed.next, "%s", t->to.worker);
+    snprintf(report.surveyed.address, sizeof report.surveyed.address, "%s", t->to.address);
     lh_link_survey_take(&survey, &report, now_us);
 }
 
@@ -116,8 +116,8 @@ static void ways_to_a_gateway_alone_are_measured(void **state) {
         const lh_survey_task *t = task();
         assert_non_null(t);
         assert_string_equal(site_of(t->from), froms[i]);
-        assert_string_equal(t->to, "");
-        assert_string_equal(t->address, "");
+        assert_true(t->to.is_gateway);
+        assert_string_equal(t->to.address, "");
         answer(LH_HOP_TRIAL_PROVEN, 10 + i, false, MIB);
         lh_link_value value;
         assert_true(lh_link_matrix_read(links, froms[i], "hub", &value));
@@ -284,8 +284,8 @@ static void where_no_address_can_be_used_nobody_is_asked(void **state) {
     answer(LH_HOP_TRIAL_PROVEN, 12.5, false, MIB);
     assert_string_equal(next_pair(),
                         "there>there"); /* of one site: TLS, since there is nothing else */
-    assert_true(task()->tls);
-    assert_string_equal(task()->address, task()->to[0] == 'b' ? "h:1" : "h:2");
+    assert_true(task()->to.tls);
+    assert_string_equal(task()->to.address, task()->to.worker[0] == 'b' ? "h:1" : "h:2");
 }
 
 /* A survey takes 8 MiB out of 20, and what it has not sent comes back. */

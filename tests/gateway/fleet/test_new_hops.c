@@ -79,11 +79,11 @@ static void another_address_or_process_makes_it_new(void **state) {
         bench b;
         create(&b, "ab", "ab");
         if (what == 0)
-            b.next.stages[1].address[0] = 'x';
+            b.next.stages[1].way.address[0] = 'x';
         else if (what == 1)
             b.next.stages[1].instance = 2;
         else
-            b.next.stages[1].tls = true;
+            b.next.stages[1].way.tls = true;
         const lh_new_hops hops = hops_of(&b);
         assert_false(lh_new_hops_has(&hops, 0));
         assert_true(lh_new_hops_has(&hops, 1));

@@ -50,14 +50,14 @@ static const char *find(const bench *b) {
 static void a_relay_is_told_of_those_behind_and_says_whom_it_reaches(void **state) {
     (void)state;
     bench b = create();
-    const lh_relayed_worker *listed;
+    const lh_way *listed;
     lh_worker_report elsewhere = behind_called("cellar", "home");
     lh_relays_note(b.relays, &b.attic, 0);
     lh_relays_note(b.relays, &elsewhere, 0);
     assert_int_equal(lh_relays_list(b.relays, &b.hut, &listed), 0); /* it has not said so yet */
     lh_relays_note(b.relays, &b.hut, 100 * MS);
     assert_int_equal(lh_relays_list(b.relays, &b.hut, &listed), 1);
-    assert_string_equal(listed[0].name, "attic");
+    assert_string_equal(listed[0].worker, "attic");
     assert_string_equal(listed[0].address, "attic:1");
     assert_false(listed[0].tls);
     assert_string_equal(find(&b), "");
@@ -80,7 +80,7 @@ static void a_relay_is_told_of_those_behind_and_says_whom_it_reaches(void **stat
 static void addresses_inside_take_tls_where_there_is_no_other(void **state) {
     (void)state;
     bench b = create();
-    const lh_relayed_worker *listed;
+    const lh_way *listed;
     snprintf(b.attic.tls_address, sizeof b.attic.tls_address, "attic:2");
     b.attic.plain_address[0] = '\0';
     lh_relays_note(b.relays, &b.attic, 0);
@@ -118,7 +118,7 @@ static void the_first_by_name_that_reaches_it_relays(void **state) {
 static void what_is_not_renewed_ends(void **state) {
     (void)state;
     bench b = create();
-    const lh_relayed_worker *listed;
+    const lh_way *listed;
     reach(&b.hut, "attic", true);
     lh_relays_note(b.relays, &b.hut, 0);
     lh_relays_note(b.relays, &b.attic, 1000 * MS);
@@ -187,7 +187,7 @@ static void it_is_said_what_would_help(void **state) {
 static void there_is_an_end_of_places(void **state) {
     (void)state;
     bench b = create();
-    const lh_relayed_worker *listed;
+    const lh_way *listed;
     char name[16];
     for (unsigned i = 0; i <= LH_BEHIND_RELAYS_MAX; i++) {
         snprintf(name, sizeof name, "b%u", i);

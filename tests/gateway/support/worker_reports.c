@@ -49,7 +49,7 @@ lh_hop_trial_report trial_of_hop(const lh_chain *chain, uint32_t hop, lh_hop_tri
     lh_hop_trial_report trial = {.state = state};
     if (hop < chain->stage_count) {
         snprintf(trial.next, sizeof trial.next, "%s", chain->stages[hop].name);
-        snprintf(trial.address, sizeof trial.address, "%s", chain->stages[hop].address);
+        snprintf(trial.address, sizeof trial.address, "%s", chain->stages[hop].way.address);
     }
     if (state == LH_HOP_TRIAL_FAILED)
         snprintf(trial.error, sizeof trial.error, "connection refused");

@@ -39,7 +39,7 @@ static void fill_report(void *context, lh_worker_report *report) {
     report->instance = (uint64_t)++b->fills;
 }
 
-static void on_answer(void *context, const lh_control_answer *answer) {
+static void on_answer(void *context, const lh_assignment_reply *answer) {
     bench *b = context;
     b->answers++;
     b->lease_ms = answer->lease_ms;

@@ -12,7 +12,7 @@
 static void test_one_that_stays_is_never_let_go(void **state) {
     (void)state;
     lh_departure d = {0};
-    const lh_control_answer may_go = {.has_leave = true, .may_go = true, .is_planned = true};
+    const lh_assignment_reply may_go = {.has_leave = true, .may_go = true, .is_planned = true};
     assert_false(lh_departure_hear(&d, &may_go));
     assert_string_equal(d.reason, "");
     for (int i = 0; i < 5; i++)
@@ -22,7 +22,7 @@ static void test_one_that_stays_is_never_let_go(void **state) {
 static void test_the_gateway_lets_it_go(void **state) {
     (void)state;
     lh_departure d = {.is_leaving = true};
-    lh_control_answer answer = {
+    lh_assignment_reply answer = {
         .is_planned = true, .has_leave = true, .leave_reason = "others load"};
     assert_false(lh_departure_hear(&d, &answer)); /* whether it has an assignment or not */
     assert_string_equal(d.reason, "others load");
@@ -36,7 +36,7 @@ static void test_the_gateway_lets_it_go(void **state) {
 static void test_an_older_gateway_takes_its_assignment_away(void **state) {
     (void)state;
     lh_departure d = {.is_leaving = true};
-    lh_control_answer answer = {.is_planned = true, .has_assignment = true, .may_go = true};
+    lh_assignment_reply answer = {.is_planned = true, .has_assignment = true, .may_go = true};
     assert_false(lh_departure_hear(&d, &answer));
     answer.has_assignment = answer.is_planned = false; /* it has no plan: what is there stays */
     assert_false(lh_departure_hear(&d, &answer));
@@ -47,7 +47,7 @@ static void test_an_older_gateway_takes_its_assignment_away(void **state) {
 static void test_the_third_silence_in_a_row_means_that_the_gateway_is_gone(void **state) {
     (void)state;
     lh_departure d = {.is_leaving = true};
-    const lh_control_answer stay = {.is_planned = true, .has_assignment = true};
+    const lh_assignment_reply stay = {.is_planned = true, .has_assignment = true};
     assert_false(lh_departure_note_failure(&d, true));
     assert_false(lh_departure_note_failure(&d, true));
     assert_false(lh_departure_hear(&d, &stay));

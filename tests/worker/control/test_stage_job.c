@@ -38,7 +38,8 @@ static void bench_open(bench *b) {
         .context = 256,
         .rows_max = 64,
         .steps_max = 4,
-        .activations = LH_ACTIVATION_Q8,
+        .activations = "q8",
+        .kv_type = "f32",
         .model = {.file_bytes = b->worker.model_bytes, .header_bytes = b->worker.header_bytes}};
     const char *files = range_server_url(b->worker.files);
     strcpy(a->model.header_sha256, b->worker.header_sha256);
@@ -271,11 +272,13 @@ static void pair_open(pair *p) {
         b->options.on_team_failed = on_team_failed;
         b->options.is_beside = true;
         strcpy(b->assignment.chain, "c");
-        *team = (lh_control_team){.members = 2, .own = i, .epoch = 7, .weights = {1, 1}};
-        snprintf(p->first.assignment.team.addresses[i], LH_ADDRESS_BYTES, "127.0.0.1:%u", port);
+        *team = (lh_control_team){
+            .count = 2, .own = i, .epoch = 7, .members = {{.weight = 1}, {.weight = 1}}};
+        snprintf(p->first.assignment.team.members[i].address, LH_ADDRESS_BYTES, "127.0.0.1:%u",
+                 port);
     }
-    memcpy(p->second.assignment.team.addresses, p->first.assignment.team.addresses,
-           sizeof p->first.assignment.team.addresses);
+    memcpy(p->second.assignment.team.members, p->first.assignment.team.members,
+           sizeof p->first.assignment.team.members);
 }
 
 static void start_second(pair *p) {

@@ -26,7 +26,8 @@ static lh_control_assignment whole_model(const reconciler_bench *b) {
         .context = 256,
         .rows_max = 64,
         .steps_max = 4,
-        .activations = LH_ACTIVATION_Q8,
+        .activations = "q8",
+        .kv_type = "f32",
         .model = {.file_bytes = b->model_bytes, .header_bytes = b->header_bytes}};
     const char *files = range_server_url(b->files);
     strcpy(a.model.header_sha256, b->header_sha256);

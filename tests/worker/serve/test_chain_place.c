@@ -12,8 +12,7 @@ static void enter(lh_chain_place *place, uint32_t epoch, uint32_t kv_epoch) {
     const lh_chain_route route = {.chain = "c",
                                   .epoch = epoch,
                                   .kv_epoch = kv_epoch,
-                                  .next_name = "w2",
-                                  .next_address = "127.0.0.1:1"};
+                                  .next = {.worker = "w2", .address = "127.0.0.1:1"}};
     lh_chain_place_enter(place, &route, lh_chain_place_keeps_kv(place, &route));
 }
 

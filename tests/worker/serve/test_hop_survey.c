@@ -52,8 +52,8 @@ static void close_bench(bench *b) {
 /* The way to one of them. */
 static lh_survey_target target_of(const bench *b, int which, uint64_t bytes_max) {
     lh_survey_target target = {.bytes_max = bytes_max};
-    snprintf(target.next_name, sizeof target.next_name, "%s", names[which]);
-    snprintf(target.next_address, sizeof target.next_address, "127.0.0.1:%d",
+    snprintf(target.next.worker, sizeof target.next.worker, "%s", names[which]);
+    snprintf(target.next.address, sizeof target.next.address, "127.0.0.1:%d",
              lh_server_port(b->servers[which], false));
     return target;
 }
@@ -92,7 +92,7 @@ static void test_a_link_is_measured_and_let_go(void **state) {
     lh_hop_trial_report survey = read_survey(&b);
     assert_int_equal(survey.state, LH_HOP_TRIAL_RUNNING);
     assert_string_equal(survey.next, "w2");
-    assert_string_equal(survey.address, target.next_address);
+    assert_string_equal(survey.address, target.next.address);
     survey = await_end(&b, LH_HOP_TRIAL_PROVEN);
     assert_int_equal(changes, 1);
     assert_true(survey.hop.present && survey.hop.bytes_per_us > 0 && survey.hop.round_trip_us > 0);
@@ -148,23 +148,23 @@ static void test_why_a_link_cannot_be_measured(void **state) {
     lh_server *server = b.servers[0];
     lh_server_watch(server, count, NULL, &changes);
     lh_survey_target target = target_of(&b, 1, 1 << 20);
-    target.next_tls = true;
+    target.next.tls = true;
     lh_server_survey(server, &target);
     lh_hop_trial_report survey = read_survey(&b);
     assert_int_equal(survey.state, LH_HOP_TRIAL_FAILED);
-    assert_string_equal(survey.address, target.next_address);
+    assert_string_equal(survey.address, target.next.address);
     assert_non_null(strstr(survey.error, "takes TLS: give --tls-cert"));
     assert_int_equal(changes, 1);
-    target.next_tls = false;
-    snprintf(target.next_name, sizeof target.next_name, "w9");
+    target.next.tls = false;
+    snprintf(target.next.worker, sizeof target.next.worker, "w9");
     lh_server_survey(server, &target);
-    snprintf(expected, sizeof expected, "worker 'w2' answers at %s, not 'w9'", target.next_address);
+    snprintf(expected, sizeof expected, "worker 'w2' answers at %s, not 'w9'", target.next.address);
     assert_string_equal(await_end(&b, LH_HOP_TRIAL_FAILED).error, expected);
     assert_int_equal(changes, 2);
     target = target_of(&b, 1, 1 << 20);
     close_server(&b, 1);
     lh_server_survey(server, &target);
-    assert_non_null(strstr(await_end(&b, LH_HOP_TRIAL_FAILED).error, target.next_address));
+    assert_non_null(strstr(await_end(&b, LH_HOP_TRIAL_FAILED).error, target.next.address));
     close_bench(&b);
 }
 

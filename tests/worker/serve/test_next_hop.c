@@ -10,7 +10,7 @@
 
 #define SECOND INT64_C(1000000)
 
-static const lh_chain_route present = {.chain = "c", .next_name = "b", .next_address = "h:1"};
+static const lh_chain_route present = {.chain = "c", .next = {.worker = "b", .address = "h:1"}};
 
 /* Only whether there are connections matters here. */
 static lh_next_hop connected(void) {
@@ -28,13 +28,13 @@ static void test_the_same_way_on(void **state) {
     strcpy(route.chain, "d"); /* the path of its requests */
     assert_false(lh_next_hop_is_for(&hop, &present, &route));
     route = present;
-    strcpy(route.next_name, "d"); /* who would have to show another certificate */
+    strcpy(route.next.worker, "d"); /* who would have to show another certificate */
     assert_false(lh_next_hop_is_for(&hop, &present, &route));
     route = present;
-    strcpy(route.next_address, "h:2");
+    strcpy(route.next.address, "h:2");
     assert_false(lh_next_hop_is_for(&hop, &present, &route));
     route = present;
-    route.next_tls = true;
+    route.next.tls = true;
     assert_false(lh_next_hop_is_for(&hop, &present, &route));
 }
 
@@ -60,7 +60,7 @@ static void test_tls_needs_a_certificate(void **state) {
     lh_chain_route route = present;
     lh_worker_client *client;
     lh_error error;
-    route.next_tls = true;
+    route.next.tls = true;
     assert_int_equal(lh_next_hop_connect(&hop, &route, &client, &error), LH_ERR_INVALID);
     assert_string_equal(error.message,
                         "the next hop h:1 takes TLS: give --tls-cert, --tls-key and --tls-ca");

@@ -223,7 +223,7 @@ static void open_bench(bench *b, uint32_t lanes, bool relays) {
         .loop = &b->loop, .name = "r", .listen = "127.0.0.1:0", .limits = limits, .relays = relays};
     assert_int_equal(lh_server_create(&options, &b->relay, NULL), LH_OK);
     lh_server_watch(b->relay, count, NULL, b);
-    lh_relayed_worker inner = {.name = "inner"};
+    lh_way inner = {.worker = "inner"};
     snprintf(inner.address, sizeof inner.address, "127.0.0.1:%d", lh_h2_server_port(b->behind));
     lh_server_relay(b->relay, &inner, 1);
     snprintf(address, sizeof address, "127.0.0.1:%d", lh_server_port(b->relay, false));
@@ -551,13 +551,13 @@ static void a_hop_through_it_is_proven(void **state) {
                                            .relays = i == 1};
         assert_int_equal(lh_server_create(&options, &servers[i], NULL), LH_OK);
     }
-    lh_relayed_worker inner = {.name = "inner"};
+    lh_way inner = {.worker = "inner"};
     snprintf(inner.address, sizeof inner.address, "127.0.0.1:%d",
              lh_server_port(servers[2], false));
     lh_server_relay(servers[1], &inner, 1);
     lh_chain_route route = {
-        .chain = "main", .next_name = "inner", .next_relay = "r", .width = 64, .wire = LH_WIRE_Q8};
-    snprintf(route.next_address, sizeof route.next_address, "127.0.0.1:%d",
+        .chain = "main", .next = {.worker = "inner", .via = "r"}, .width = 64, .wire = LH_WIRE_Q8};
+    snprintf(route.next.address, sizeof route.next.address, "127.0.0.1:%d",
              lh_server_port(servers[1], false));
     lh_server_try(servers[0], &route);
     lh_server_status status = {.trial.state = LH_HOP_TRIAL_RUNNING};

@@ -363,8 +363,8 @@ static void test_drain_and_removal(void **state) {
 
 static lh_chain_route route_to(const ring *r, uint32_t worker) {
     lh_chain_route route = {.chain = RING_CHAIN, .width = r->config.width, .steps_max = 8};
-    snprintf(route.next_name, sizeof route.next_name, "%s", r->workers[worker].name);
-    snprintf(route.next_address, sizeof route.next_address, "%s", r->workers[worker].address);
+    snprintf(route.next.worker, sizeof route.next.worker, "%s", r->workers[worker].name);
+    snprintf(route.next.address, sizeof route.next.address, "%s", r->workers[worker].address);
     return route;
 }
 
@@ -438,7 +438,7 @@ static void test_why_a_hop_cannot_be_used(void **state) {
     lh_server *server = r.workers[0].server;
     lh_server_watch(server, count, NULL, &changes);
     lh_chain_route route = route_to(&r, 1);
-    route.next_tls = true;
+    route.next.tls = true;
     lh_server_try(server, &route);
     lh_hop_trial_report trial = status_of(&r, 0).trial;
     assert_int_equal(trial.state, LH_HOP_TRIAL_FAILED);
@@ -447,21 +447,21 @@ static void test_why_a_hop_cannot_be_used(void **state) {
     assert_int_equal(changes, 1);
     lh_server_try(server, &route);
     assert_int_equal(changes, 1);
-    route.next_tls = false;
+    route.next.tls = false;
     lh_server_drain(r.workers[1].server, loop_set_flag, &idle);
     ring_run_until(&r, &idle);
     lh_server_try(server, &route);
     await_trial(&r, LH_HOP_TRIAL_FAILED);
     snprintf(expected, sizeof expected,
              "%s: worker 'w2' refuses a step of the trial: this worker is leaving",
-             route.next_address);
+             route.next.address);
     assert_string_equal(status_of(&r, 0).trial.error, expected);
     assert_int_equal(changes, 3); /* begun, failed */
     assert_string_equal(status_of(&r, 0).next_error, "");
     ring_close_worker(&r, 1);
     while (status_of(&r, 0).next.connected)
         uv_run(&r.loop, UV_RUN_ONCE);
-    assert_non_null(strstr(status_of(&r, 0).next_error, route.next_address));
+    assert_non_null(strstr(status_of(&r, 0).next_error, route.next.address));
     ring_close(&r);
 }
 

@@ -159,9 +159,9 @@ void ring_set_epoch(ring *r, uint32_t epoch) {
                                 .is_last = is_last,
                                 .wire = r->options.wire,
                                 .steps_max = steps_max(r)};
-        snprintf(route.next_name, sizeof route.next_name, "%s",
+        snprintf(route.next.worker, sizeof route.next.worker, "%s",
                  is_last ? "" : r->workers[i + 1].name);
-        snprintf(route.next_address, sizeof route.next_address, "%s",
+        snprintf(route.next.address, sizeof route.next.address, "%s",
                  is_last ? r->gateway_address : r->workers[i + 1].address);
         lh_error error;
         assert_int_equal(lh_server_set_route(r->workers[i].server, &route, &error), LH_OK);
