@@ -31,18 +31,10 @@ static void add(drafting *d, const lh_layout *layout, double value) {
 
 /* ---- What is left ---- */
 
-static lh_layout layout_of(const lh_plan *plan) {
-    lh_layout layout = {.stage_count = plan->stage_count};
-    for (uint32_t s = 0; s < plan->stage_count; s++)
-        layout.stages[s] = (lh_layout_stage){
-            plan->stages[s].worker, {plan->stages[s].first_layer, plan->stages[s].last_layer}};
-    return layout;
-}
-
 static lh_layout without_gaps(const lh_layout *layout) {
     lh_layout dense = {0};
     for (uint32_t s = 0; s < layout->stage_count; s++)
-        if (layout->stages[s].machine != LH_PLAN_NOBODY)
+        if (layout->stages[s].machine != LH_LAYOUT_NOBODY)
             dense.stages[dense.stage_count++] = layout->stages[s];
     return dense;
 }
@@ -62,7 +54,7 @@ static bool has_machine(const lh_layout *layout, uint32_t machine) {
 /* The machine with which all that have a stage make the best chain. */
 static uint32_t find_spare(drafting *d, const lh_layout *layout, uint32_t stage) {
     const lh_fleet_map *map = &d->live.map;
-    uint32_t best = LH_PLAN_NOBODY;
+    uint32_t best = LH_LAYOUT_NOBODY;
     double least = INFINITY;
     for (uint32_t m = 0; m < map->machine_count; m++) {
         lh_layout tried = *layout;
@@ -72,7 +64,7 @@ static uint32_t find_spare(drafting *d, const lh_layout *layout, uint32_t stage)
         tried.stages[stage].machine = m;
         tried = without_gaps(&tried);
         double value = value_of(d, &tried);
-        if (best != LH_PLAN_NOBODY && value >= least)
+        if (best != LH_LAYOUT_NOBODY && value >= least)
             continue;
         best = m;
         least = value;
@@ -83,9 +75,9 @@ static uint32_t find_spare(drafting *d, const lh_layout *layout, uint32_t stage)
 static void add_filled(drafting *d, const lh_layout *present) {
     lh_layout filled = *present;
     for (uint32_t s = 0; s < filled.stage_count; s++)
-        if (filled.stages[s].machine == LH_PLAN_NOBODY)
+        if (filled.stages[s].machine == LH_LAYOUT_NOBODY)
             filled.stages[s].machine = find_spare(d, &filled, s);
-    if (!has_machine(&filled, LH_PLAN_NOBODY) && lh_layout_is_sound(&filled, &d->live.map))
+    if (!has_machine(&filled, LH_LAYOUT_NOBODY) && lh_layout_is_sound(&filled, &d->live.map))
         add(d, &filled, value_of(d, &filled));
 }
 
@@ -130,8 +122,8 @@ static uint32_t choose(const drafting *d) {
     return best;
 }
 
-static lh_status find(drafting *d, const lh_layout *present, lh_plan *plan, lh_error *error) {
-    bool is_whole = present->stage_count > 0 && !has_machine(present, LH_PLAN_NOBODY) &&
+static lh_status find(drafting *d, const lh_layout *present, lh_layout *plan, lh_error *error) {
+    bool is_whole = present->stage_count > 0 && !has_machine(present, LH_LAYOUT_NOBODY) &&
                     lh_layout_is_sound(present, &d->live.map);
     lh_status status = LH_OK;
     if (is_whole) {
@@ -143,27 +135,21 @@ static lh_status find(drafting *d, const lh_layout *present, lh_plan *plan, lh_e
     }
     if (d->count == 0)
         return status;
-    const lh_layout *chosen = &d->layouts[choose(d)];
-    plan->stage_count = chosen->stage_count;
-    for (uint32_t s = 0; s < chosen->stage_count; s++) {
-        const lh_layout_stage *stage = &chosen->stages[s];
-        plan->stages[s] = (lh_plan_stage){stage->machine, stage->layers.first, stage->layers.last};
-    }
+    *plan = d->layouts[choose(d)];
     return LH_OK;
 }
 
 lh_status lh_aimed_plan_make(const lh_fleet_options *options, const lh_candidates *candidates,
                              const lh_stage_speeds *speeds, const lh_aim *aim,
-                             const lh_plan *present, lh_plan *plan, lh_error *error) {
+                             const lh_layout *present, lh_layout *plan, lh_error *error) {
     drafting *d = calloc(1, sizeof *d);
     if (!d)
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory to plan");
     d->aim = *aim;
     d->kv = (lh_kv_need){.position_bytes = options->model->kv.position_bytes};
     lh_status status = lh_live_map_assume(options, candidates, speeds, &d->live, error);
-    const lh_layout before = layout_of(present);
     if (status == LH_OK)
-        status = find(d, &before, plan, error);
+        status = find(d, present, plan, error);
     free(d);
     return status;
 }

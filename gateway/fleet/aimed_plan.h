@@ -18,4 +18,4 @@
  * LH_ERR_NO_MEMORY. */
 lh_status lh_aimed_plan_make(const lh_fleet_options *options, const lh_candidates *candidates,
                              const lh_stage_speeds *speeds, const lh_aim *aim,
-                             const lh_plan *present, lh_plan *plan, lh_error *error);
+                             const lh_layout *present, lh_layout *plan, lh_error *error);

@@ -33,24 +33,24 @@ lh_status lh_chain_find_way(const char *sender, const lh_chain_origin *from,
     return LH_OK;
 }
 
-lh_status lh_chain_form(lh_chain *chain, const lh_plan *plan, const lh_worker *const *workers,
+lh_status lh_chain_form(lh_chain *chain, const lh_layout *plan, const lh_worker *const *workers,
                         const lh_chain_origin *origin, uint32_t epoch, int64_t now_us,
                         lh_error *error) {
-    assert(plan->stage_count > 0 && plan->stage_count <= LH_PLAN_STAGES_MAX);
+    assert(plan->stage_count > 0 && plan->stage_count <= LH_LAYOUT_STAGES_MAX);
     assert(epoch == 0 || epoch > chain->epoch);
     lh_chain formed = *chain;
     const char *sender = "the gateway";
     lh_chain_origin from = *origin;
     formed.stage_count = plan->stage_count;
     for (uint32_t i = 0; i < plan->stage_count; i++) {
-        assert(plan->stages[i].worker != LH_PLAN_NOBODY);
-        assert(plan->stages[i].first_layer == (i > 0 ? plan->stages[i - 1].last_layer : 0));
-        assert(plan->stages[i].first_layer < plan->stages[i].last_layer);
-        const lh_worker_report *report = &workers[plan->stages[i].worker]->report;
+        assert(plan->stages[i].machine != LH_LAYOUT_NOBODY);
+        assert(plan->stages[i].layers.first == (i > 0 ? plan->stages[i - 1].layers.last : 0));
+        assert(plan->stages[i].layers.first < plan->stages[i].layers.last);
+        const lh_worker_report *report = &workers[plan->stages[i].machine]->report;
         lh_chain_stage *stage = &formed.stages[i];
         *stage = (lh_chain_stage){.instance = report->instance,
-                                  .first_layer = plan->stages[i].first_layer,
-                                  .last_layer = plan->stages[i].last_layer,
+                                  .first_layer = plan->stages[i].layers.first,
+                                  .last_layer = plan->stages[i].layers.last,
                                   .wire = stage->wire};
         memcpy(stage->name, report->name, sizeof stage->name);
         lh_status status = lh_chain_find_way(sender, &from, report, &stage->way, error);
@@ -88,14 +88,14 @@ static lh_status renew_team(lh_chain_stage *stage, const lh_chain_stage *before,
 lh_status lh_chain_renew(lh_chain *chain, const lh_registry *registry,
                          const lh_chain_origin *origin, uint32_t epoch, int64_t now_us,
                          lh_error *error) {
-    lh_plan plan = {.stage_count = chain->stage_count};
-    const lh_worker *workers[LH_PLAN_STAGES_MAX];
+    lh_layout plan = {.stage_count = chain->stage_count};
+    const lh_worker *workers[LH_LAYOUT_STAGES_MAX];
     for (uint32_t i = 0; i < chain->stage_count; i++) {
         const lh_chain_stage *stage = &chain->stages[i];
         workers[i] = lh_registry_find(registry, stage->name);
         if (!workers[i])
             return lh_fail(error, LH_ERR_NOT_FOUND, "worker %s is gone", stage->name);
-        plan.stages[i] = (lh_plan_stage){i, stage->first_layer, stage->last_layer};
+        plan.stages[i] = (lh_layout_stage){i, {stage->first_layer, stage->last_layer}};
     }
     const lh_chain before = *chain;
     lh_status status = lh_chain_form(chain, &plan, workers, origin, epoch, now_us, error);
@@ -208,14 +208,15 @@ bool lh_chain_has_computed(const lh_chain *chain, uint32_t epoch, bool used_cach
     return chain->stage_count > 0 && epoch <= chain->epoch && (is_of_one_time || !used_cache);
 }
 
-lh_plan lh_chain_plan(const lh_chain *chain, const lh_worker *const *workers, uint32_t count) {
-    lh_plan plan = {.stage_count = chain->stage_count};
+lh_layout lh_chain_layout(const lh_chain *chain, const lh_worker *const *workers, uint32_t count) {
+    lh_layout plan = {.stage_count = chain->stage_count};
     for (uint32_t i = 0; i < chain->stage_count; i++) {
         const lh_chain_stage *stage = &chain->stages[i];
-        plan.stages[i] = (lh_plan_stage){LH_PLAN_NOBODY, stage->first_layer, stage->last_layer};
+        plan.stages[i] =
+            (lh_layout_stage){LH_LAYOUT_NOBODY, {stage->first_layer, stage->last_layer}};
         for (uint32_t k = 0; k < count; k++)
             if (strcmp(workers[k]->report.name, stage->name) == 0)
-                plan.stages[i].worker = k;
+                plan.stages[i].machine = k;
     }
     return plan;
 }

@@ -62,7 +62,7 @@ typedef struct lh_chain {
     uint32_t planned_epoch;      /* the first one with these stages; 0: it has had none */
     int64_t formed_us, ready_us; /* when it last began to form, became ready */
     uint32_t stage_count;
-    lh_chain_stage stages[LH_PLAN_STAGES_MAX];
+    lh_chain_stage stages[LH_LAYOUT_STAGES_MAX];
 } lh_chain;
 
 /* Where a hop begins: the first one, at the gateway. */
@@ -81,7 +81,7 @@ lh_status lh_chain_find_way(const char *sender, const lh_chain_origin *from,
  * 0: a draft, which gets its epoch when it is renewed. workers[] are those that the plan's indices
  * mean. Wire types stay as they are at their places. LH_ERR_UNAVAILABLE: a worker has no address
  * that its predecessor can use (named); the chain is unchanged then. */
-lh_status lh_chain_form(lh_chain *chain, const lh_plan *plan, const lh_worker *const *workers,
+lh_status lh_chain_form(lh_chain *chain, const lh_layout *plan, const lh_worker *const *workers,
                         const lh_chain_origin *origin, uint32_t epoch, int64_t now_us,
                         lh_error *error);
 /* The same stages with a greater epoch. Instances and addresses are taken anew. LH_ERR_NOT_FOUND: a
@@ -113,8 +113,8 @@ bool lh_chain_gives_same_bits(const lh_chain *a, const lh_chain *b);
  * alone, with their present parts. used_cache: also from what had been cached before. */
 bool lh_chain_has_computed(const lh_chain *chain, uint32_t epoch, bool used_cache);
 
-/* Its plan, in indices of workers[count]; LH_PLAN_NOBODY where one is not among them. */
-lh_plan lh_chain_plan(const lh_chain *chain, const lh_worker *const *workers, uint32_t count);
+/* Its plan, in indices of workers[count]; LH_LAYOUT_NOBODY where one is not among them. */
+lh_layout lh_chain_layout(const lh_chain *chain, const lh_worker *const *workers, uint32_t count);
 /* The stage of a worker, or -1. */
 int lh_chain_find(const lh_chain *chain, const char *worker);
 /* The stage of a worker, or that which it computes together with that one's own, or -1; *member

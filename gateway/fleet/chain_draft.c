@@ -6,7 +6,7 @@
 #include "gateway/fleet/teams.h"
 
 static lh_status revise(const lh_fleet_options *options, const lh_candidates *candidates,
-                        const lh_plan *before, lh_plan *plan, lh_error *error) {
+                        const lh_layout *before, lh_layout *plan, lh_error *error) {
     lh_plan_worker offers[LH_WORKERS_MAX];
     lh_candidates_offer(candidates, options->model, offers);
     return lh_planner_revise(options->model, offers, candidates->count, &options->planner, before,
@@ -16,8 +16,8 @@ static lh_status revise(const lh_fleet_options *options, const lh_candidates *ca
 /* What a search that is cut short finds no place for may still fit; and where it does not, the
  * split says in figures why. */
 static lh_status make_plan(const lh_fleet_options *options, const lh_live_planner *planner,
-                           const lh_candidates *candidates, const lh_plan *before, lh_plan *plan,
-                           lh_error *error) {
+                           const lh_candidates *candidates, const lh_layout *before,
+                           lh_layout *plan, lh_error *error) {
     lh_status status = LH_ERR_LIMIT;
     if (options->has_aim) {
         const lh_aim aim = lh_live_planner_aim(planner);
@@ -39,7 +39,7 @@ typedef struct drafting {
 static lh_status make_of(const drafting *d, const lh_candidates *candidates, lh_chain *chain,
                          lh_error *error) {
     const lh_fleet_options *options = d->options;
-    lh_plan plan, before = lh_chain_plan(d->present, candidates->workers, candidates->count);
+    lh_layout plan, before = lh_chain_layout(d->present, candidates->workers, candidates->count);
     if (before.stage_count == 0)
         lh_held_plan(candidates->workers, candidates->count, options->model->layers,
                      options->model_digest, &before);
@@ -83,7 +83,7 @@ bool lh_draft_is_possible(const lh_fleet_options *options, const lh_draft_view *
 /* The workers of a chain, with their teams, out of all that are alone; in *plan what they have.
  * False: one is not among them. */
 static bool find_members(const lh_chain *chain, const lh_candidates *alone, lh_candidates *members,
-                         lh_plan *plan) {
+                         lh_layout *plan) {
     *members = (lh_candidates){0};
     for (uint32_t i = 0; i < chain->stage_count; i++) {
         const lh_chain_stage *stage = &chain->stages[i];
@@ -99,13 +99,13 @@ static bool find_members(const lh_chain *chain, const lh_candidates *alone, lh_c
         members->workers[members->count] = leader;
         members->teams[members->count++] = team;
     }
-    *plan = lh_chain_plan(chain, members->workers, members->count);
+    *plan = lh_chain_layout(chain, members->workers, members->count);
     return true;
 }
 
 /* How much faster the best split of these is than what the members have; 0: they have no split. */
 static lh_status split_gain(const lh_fleet_options *options, const lh_candidates *candidates,
-                            const lh_candidates *members, const lh_plan *before, lh_plan *plan,
+                            const lh_candidates *members, const lh_layout *before, lh_layout *plan,
                             double *gain) {
     lh_plan_worker offers[2 * LH_WORKERS_MAX];
     lh_error error;
@@ -120,10 +120,10 @@ static lh_status split_gain(const lh_fleet_options *options, const lh_candidates
 }
 
 double lh_draft_gain(const lh_fleet_options *options, const lh_live_planner *planner,
-                     const lh_chain *present, lh_candidates *candidates, lh_plan *plan) {
+                     const lh_chain *present, lh_candidates *candidates, lh_layout *plan) {
     const lh_candidates alone = *candidates;
     lh_candidates members;
-    lh_plan before;
+    lh_layout before;
     lh_error error;
     double gain;
     if (!find_members(present, candidates, &members, &before) ||

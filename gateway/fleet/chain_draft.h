@@ -30,4 +30,4 @@ bool lh_draft_is_possible(const lh_fleet_options *options, const lh_draft_view *
  * possible, or a worker of the present chain is not among them; INFINITY: the present one no longer
  * fits somebody's memory. */
 double lh_draft_gain(const lh_fleet_options *options, const lh_live_planner *planner,
-                     const lh_chain *present, lh_candidates *candidates, lh_plan *plan);
+                     const lh_chain *present, lh_candidates *candidates, lh_layout *plan);

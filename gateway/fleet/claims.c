@@ -202,7 +202,7 @@ static lh_claim agreed(const lh_claim *last, const lh_claim *now) {
 
 /* All are judged by what was believed of all before. */
 static void review_chain(lh_claims *claims, lh_claim_review *review, const lh_claim_view *view) {
-    lh_claim found[LH_PLAN_STAGES_MAX];
+    lh_claim found[LH_LAYOUT_STAGES_MAX];
     for (uint32_t i = 0; i < view->chain->stage_count; i++)
         found[i] = (lh_claim){.steps = bounded(review_steps(view, claims, review->least, i)),
                               .token = bounded(review_machine(view, claims, i, true)),

@@ -59,7 +59,7 @@ typedef struct lh_claim_review {
     int64_t since_us;
     double least;
     bool has_last; /* what the last review of this epoch found of each stage */
-    lh_claim last[LH_PLAN_STAGES_MAX];
+    lh_claim last[LH_LAYOUT_STAGES_MAX];
 } lh_claim_review;
 
 /* What is reviewed: costs are those by which steps of the chain are predicted. */

@@ -541,7 +541,7 @@ static void check_leavers(lh_fleet *fleet, int64_t now_us) {
 static int64_t first_plan_due_us(const lh_fleet *fleet, int64_t now_us) {
     const lh_fleet_options *options = &fleet->options;
     lh_candidates candidates;
-    lh_plan held;
+    lh_layout held;
     if (fleet->hold)
         return INT64_MAX;
     lh_candidates_find(fleet->registry, &fleet->avoidance, now_us, &candidates);

@@ -344,7 +344,7 @@ static bool has_probation(const lh_candidates *candidates) {
 /* A plan of these workers, who are teams then, that is worth a change. A team that is planned but
  * for its not having formed need not be better than what stands in for it. */
 static bool find_better(const lh_fleet_options *options, const lh_handover_view *view,
-                        lh_candidates *stable, int64_t now_us, lh_plan *plan) {
+                        lh_candidates *stable, int64_t now_us, lh_layout *plan) {
     if (options->has_aim)
         return lh_live_planner_proposes(view->planner, view->chain, stable, now_us, plan);
     const double gain = lh_draft_gain(options, view->planner, view->chain, stable, plan);
@@ -355,7 +355,7 @@ static void plan_for_the_better(lh_handover *handover, const lh_handover_view *v
                                 int64_t now_us) {
     const lh_fleet_options *options = handover->options;
     lh_candidates stable;
-    lh_plan plan;
+    lh_layout plan;
     lh_error error;
     lh_chain next = *view->chain;
     if (!find_stable(handover, view, now_us, &stable) ||

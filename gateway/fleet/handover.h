@@ -59,7 +59,7 @@ typedef struct lh_handover {
     lh_handover_cause cause; /* NONE: the next three are of an older one */
     lh_chain chain;          /* its epoch comes when it takes over */
     /* the memory of each of its workers holds a part of this stage beside what that one has */
-    bool holds[LH_PLAN_STAGES_MAX];
+    bool holds[LH_LAYOUT_STAGES_MAX];
     int64_t planned_us;
     bool is_tried;             /* all its new hops have been proven: its workers prepare */
     int64_t unproven_since_us; /* one of them is not proven since then; 0: all are */

@@ -10,4 +10,4 @@
  * NOBODY. The plan has no stages where nobody has loaded any of this model, or where there are too
  * many. Returns whether somebody has each layer. */
 bool lh_held_plan(const lh_worker *const *workers, uint32_t count, uint32_t layers,
-                  const char *model_digest, lh_plan *plan);
+                  const char *model_digest, lh_layout *plan);

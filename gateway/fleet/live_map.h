@@ -18,7 +18,7 @@ typedef struct lh_live_site {
 } lh_live_site;
 
 /* Those of a chain, and others that have measured something. */
-#define LH_LIVE_TEAMS_MAX (LH_PLAN_STAGES_MAX + LH_STAGE_SPEEDS_MAX)
+#define LH_LIVE_TEAMS_MAX (LH_LAYOUT_STAGES_MAX + LH_STAGE_SPEEDS_MAX)
 
 typedef struct lh_live_map {
     lh_fleet_map map; /* map.machines are the ones below */

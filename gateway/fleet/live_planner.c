@@ -138,7 +138,7 @@ void lh_live_planner_end(lh_live_planner *planner, lh_plan_study *study, int64_t
 /* ---- What to make of it ---- */
 
 bool lh_live_planner_proposes(const lh_live_planner *planner, const lh_chain *chain,
-                              lh_candidates *workers, int64_t now_us, lh_plan *plan) {
+                              lh_candidates *workers, int64_t now_us, lh_layout *plan) {
     const lh_plan_study *study = planner->latest;
     if (!study || study->status != LH_OK || planner->agreements < AGREEMENTS_MIN ||
         lh_plan_study_is_content(study) || !lh_plan_study_knows(study, chain))

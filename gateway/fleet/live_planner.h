@@ -47,7 +47,7 @@ void lh_live_planner_end(lh_live_planner *planner, lh_plan_study *study, int64_t
 /* A plan, in indices of these workers, to which a move from this chain is worthwhile; they are
  * teams then as in plan_study.h. */
 bool lh_live_planner_proposes(const lh_live_planner *planner, const lh_chain *chain,
-                              lh_candidates *workers, int64_t now_us, lh_plan *plan);
+                              lh_candidates *workers, int64_t now_us, lh_layout *plan);
 /* Why a worker is not in the chain, by the latest study: at least LH_ERROR_MESSAGE_BYTES. False:
  * that did not know it, or has it in its plan. */
 bool lh_live_planner_explain(const lh_live_planner *planner, const char *worker, char *reason);

@@ -196,7 +196,7 @@ static uint32_t find_worker(const lh_candidates *workers, const lh_plan_study *s
         if (workers->workers[i]->report.instance == study->live.instances[machine] &&
             strcmp(workers->workers[i]->report.name, study->live.machines[machine].name) == 0)
             return i;
-    return LH_PLAN_NOBODY;
+    return LH_LAYOUT_NOBODY;
 }
 
 static bool are_there(const lh_candidates *workers, const lh_plan_study *study) {
@@ -204,13 +204,13 @@ static bool are_there(const lh_candidates *workers, const lh_plan_study *study) 
     for (uint32_t i = 0; i < layout->stage_count; i++) {
         const lh_team *team = &study->map->teams[layout->stages[i].machine];
         for (uint32_t k = 0; k < team->count; k++)
-            if (find_worker(workers, study, team->members[k]) == LH_PLAN_NOBODY)
+            if (find_worker(workers, study, team->members[k]) == LH_LAYOUT_NOBODY)
                 return false;
     }
     return true;
 }
 
-bool lh_plan_study_plan(const lh_plan_study *study, lh_candidates *workers, lh_plan *plan) {
+bool lh_plan_study_plan(const lh_plan_study *study, lh_candidates *workers, lh_layout *plan) {
     const lh_layout *layout = &study->plan.layout;
     if (!are_there(workers, study) ||
         !lh_candidates_join(workers, &study->live.map, study->map, layout))
@@ -219,8 +219,8 @@ bool lh_plan_study_plan(const lh_plan_study *study, lh_candidates *workers, lh_p
     for (uint32_t i = 0; i < layout->stage_count; i++) {
         const lh_layout_stage *stage = &layout->stages[i];
         const lh_team *team = &study->map->teams[stage->machine];
-        plan->stages[i] = (lh_plan_stage){find_worker(workers, study, team->members[0]),
-                                          stage->layers.first, stage->layers.last};
+        plan->stages[i] =
+            (lh_layout_stage){find_worker(workers, study, team->members[0]), stage->layers};
     }
     return true;
 }

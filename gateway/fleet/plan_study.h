@@ -47,4 +47,4 @@ bool lh_plan_study_knows(const lh_plan_study *study, const lh_chain *chain);
 uint32_t lh_plan_study_machine(const lh_plan_study *study, const char *worker);
 /* The plan in indices of these workers, who were alone and are teams then as the plan has them.
  * False: one of the plan is not there, or was restarted; the workers are as they were. */
-bool lh_plan_study_plan(const lh_plan_study *study, lh_candidates *workers, lh_plan *plan);
+bool lh_plan_study_plan(const lh_plan_study *study, lh_candidates *workers, lh_layout *plan);

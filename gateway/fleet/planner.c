@@ -143,15 +143,15 @@ uint64_t lh_planner_stage_bytes(const lh_model_profile *model, uint32_t first_la
 }
 
 static double slowest_of(const lh_model_profile *model, const lh_kv_need *kv,
-                         const lh_plan_worker *workers, const lh_plan *plan) {
+                         const lh_plan_worker *workers, const lh_layout *plan) {
     double slowest = 0;
     for (uint32_t i = 0; i < plan->stage_count; i++) {
-        const lh_plan_stage *stage = &plan->stages[i];
-        const lh_plan_worker *worker = &workers[stage->worker];
-        layer_sum layers = sum_layers(model, stage->first_layer, stage->last_layer);
-        bool is_first = stage->first_layer == 0, is_last = stage->last_layer == model->layers;
+        const lh_layout_stage *stage = &plan->stages[i];
+        const lh_plan_worker *worker = &workers[stage->machine];
+        layer_sum layers = sum_layers(model, stage->layers.first, stage->layers.last);
+        bool is_first = stage->layers.first == 0, is_last = stage->layers.last == model->layers;
         if (!fits(worker, kv, is_first, held_bytes(model, layers.held, is_first, is_last),
-                  stage->last_layer - stage->first_layer))
+                  stage->layers.last - stage->layers.first))
             return INFINITY;
         slowest = fmax(slowest, stage_cost(model, worker, layers.row, is_last).prompt);
     }
@@ -159,7 +159,7 @@ static double slowest_of(const lh_model_profile *model, const lh_kv_need *kv,
 }
 
 double lh_planner_slowest(const lh_model_profile *model, const lh_plan_worker *workers,
-                          const lh_plan *plan) {
+                          const lh_layout *plan) {
     const lh_kv_need least = {.position_bytes = model->kv.position_bytes};
     return slowest_of(model, &least, workers, plan);
 }
@@ -173,7 +173,7 @@ typedef struct splitting {
     uint32_t count;
     cover *covers; /* [workers + 1][layers + 1]: the best split of the first layers over the first
                     * workers */
-    lh_plan *plan;
+    lh_layout *plan;
 } splitting;
 
 /* Over the first `count` candidates, as they stand. */
@@ -209,7 +209,7 @@ static bool split(const splitting *s, uint32_t count) {
     uint32_t last = layers;
     for (uint32_t w = count; w-- > 0;) {
         uint32_t first = covers[(w + 1) * row + last].previous;
-        s->plan->stages[w] = (lh_plan_stage){workers[w].index, first, last};
+        s->plan->stages[w] = (lh_layout_stage){workers[w].index, {first, last}};
         last = first;
     }
     assert(last == 0);
@@ -280,12 +280,12 @@ static void sum_all_layers(const splitting *s) {
 
 /* *met: the room for keys and values that each stage has. */
 static lh_status split_all(const lh_model_profile *model, const lh_plan_worker *workers,
-                           uint32_t count, const lh_planner_options *options, lh_plan *plan,
+                           uint32_t count, const lh_planner_options *options, lh_layout *plan,
                            lh_kv_need *met, lh_error *error) {
     if (count == 0)
         return lh_fail(error, LH_ERR_UNAVAILABLE, "no worker is registered");
     uint32_t wanted = lh_min_u32(lh_min_u32(options->stages ? options->stages : count, count),
-                                 LH_PLAN_STAGES_MAX);
+                                 LH_LAYOUT_STAGES_MAX);
     wanted = lh_min_u32(wanted, model->layers);
     splitting s = {.model = model, .kv = model->kv, .count = count, .plan = plan};
     lh_status status = LH_OK;
@@ -313,7 +313,7 @@ done:
 }
 
 lh_status lh_planner_split(const lh_model_profile *model, const lh_plan_worker *workers,
-                           uint32_t count, const lh_planner_options *options, lh_plan *plan,
+                           uint32_t count, const lh_planner_options *options, lh_layout *plan,
                            lh_error *error) {
     lh_kv_need met;
     return split_all(model, workers, count, options, plan, &met, error);
@@ -321,21 +321,21 @@ lh_status lh_planner_split(const lh_model_profile *model, const lh_plan_worker *
 
 /* ---- A split that disturbs little ---- */
 
-static bool is_used(const lh_plan *plan, uint32_t worker) {
+static bool is_used(const lh_layout *plan, uint32_t worker) {
     for (uint32_t i = 0; i < plan->stage_count; i++)
-        if (plan->stages[i].worker == worker)
+        if (plan->stages[i].machine == worker)
             return true;
     return false;
 }
 
 /* How often the chain goes from one site to another: each time is a slow link. */
-static uint32_t count_crossings(const lh_plan_worker *workers, const lh_plan *plan) {
+static uint32_t count_crossings(const lh_plan_worker *workers, const lh_layout *plan) {
     uint32_t crossings = 0;
     const char *site = NULL;
     for (uint32_t i = 0; i < plan->stage_count; i++) {
-        if (plan->stages[i].worker == LH_PLAN_NOBODY)
+        if (plan->stages[i].machine == LH_LAYOUT_NOBODY)
             continue;
-        const char *next = workers[plan->stages[i].worker].site;
+        const char *next = workers[plan->stages[i].machine].site;
         crossings += site && strcmp(site, next) != 0;
         site = next;
     }
@@ -345,46 +345,46 @@ static uint32_t count_crossings(const lh_plan_worker *workers, const lh_plan *pl
 /* Of the spares the one with which the chain crosses sites least often, then the one that is
  * fastest there. */
 static bool fill(const lh_model_profile *model, const lh_kv_need *kv, const lh_plan_worker *workers,
-                 uint32_t count, lh_plan *plan, uint32_t stage) {
-    uint32_t best = LH_PLAN_NOBODY, best_crossings = 0;
+                 uint32_t count, lh_layout *plan, uint32_t stage) {
+    uint32_t best = LH_LAYOUT_NOBODY, best_crossings = 0;
     double best_time = INFINITY;
     for (uint32_t spare = 0; spare < count; spare++) {
         if (is_used(plan, spare))
             continue;
-        const lh_plan alone = {
-            1, {{spare, plan->stages[stage].first_layer, plan->stages[stage].last_layer}}};
+        const lh_layout alone = {1, {{spare, plan->stages[stage].layers}}};
         double time = slowest_of(model, kv, workers, &alone);
-        lh_plan tried = *plan;
-        tried.stages[stage].worker = spare;
+        lh_layout tried = *plan;
+        tried.stages[stage].machine = spare;
         uint32_t crossings = count_crossings(workers, &tried);
         if (isinf(time) ||
-            (best != LH_PLAN_NOBODY &&
+            (best != LH_LAYOUT_NOBODY &&
              (crossings > best_crossings || (crossings == best_crossings && time >= best_time))))
             continue;
         best = spare;
         best_crossings = crossings;
         best_time = time;
     }
-    plan->stages[stage].worker = best;
-    return best != LH_PLAN_NOBODY;
+    plan->stages[stage].machine = best;
+    return best != LH_LAYOUT_NOBODY;
 }
 
 static bool fill_all(const lh_model_profile *model, const lh_kv_need *kv,
-                     const lh_plan_worker *workers, uint32_t count, lh_plan *plan) {
+                     const lh_plan_worker *workers, uint32_t count, lh_layout *plan) {
     for (uint32_t i = 0; i < plan->stage_count; i++)
-        if (plan->stages[i].worker == LH_PLAN_NOBODY && !fill(model, kv, workers, count, plan, i))
+        if (plan->stages[i].machine == LH_LAYOUT_NOBODY &&
+            !fill(model, kv, workers, count, plan, i))
             return false;
     return true;
 }
 
 lh_status lh_planner_revise(const lh_model_profile *model, const lh_plan_worker *workers,
                             uint32_t count, const lh_planner_options *options,
-                            const lh_plan *present, lh_plan *plan, lh_error *error) {
+                            const lh_layout *present, lh_layout *plan, lh_error *error) {
     lh_kv_need met;
     lh_status status = split_all(model, workers, count, options, plan, &met, error);
     if (status != LH_OK || present->stage_count == 0)
         return status;
-    lh_plan filled = *present;
+    lh_layout filled = *present;
     bool is_allowed = options->stages == 0 || filled.stage_count <= options->stages;
     if (!is_allowed || !fill_all(model, &met, workers, count, &filled))
         return LH_OK;

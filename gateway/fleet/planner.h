@@ -5,10 +5,9 @@
 #include "common/base/status.h"
 #include "common/protocol/measurements.h"
 #include "gateway/fleet/model_profile.h"
+#include "gateway/plan/layout.h"
 
 #include <stdint.h>
-
-#define LH_PLAN_STAGES_MAX 64u
 
 typedef struct lh_plan_worker {
     const char *name, *site;
@@ -30,19 +29,6 @@ typedef struct lh_planner_options {
     uint32_t stages; /* how many workers to use; 0: all */
 } lh_planner_options;
 
-/* In a plan: nobody has this stage. */
-#define LH_PLAN_NOBODY UINT32_MAX
-
-typedef struct lh_plan_stage {
-    uint32_t worker;                  /* index into the caller's array */
-    uint32_t first_layer, last_layer; /* [first, last) */
-} lh_plan_stage;
-
-typedef struct lh_plan {
-    uint32_t stage_count;
-    lh_plan_stage stages[LH_PLAN_STAGES_MAX];
-} lh_plan;
-
 /* What a stage of these layers must hold of the model. */
 uint64_t lh_planner_stage_bytes(const lh_model_profile *model, uint32_t first_layer,
                                 uint32_t last_layer);
@@ -50,7 +36,7 @@ uint64_t lh_planner_stage_bytes(const lh_model_profile *model, uint32_t first_la
  * INFINITY: a stage does not fit its worker's memory, or it has no room for a page of keys and
  * values. */
 double lh_planner_slowest(const lh_model_profile *model, const lh_plan_worker *workers,
-                          const lh_plan *plan);
+                          const lh_layout *plan);
 
 /* Workers go in the order of sites, then by name. The split is contiguous, gives each worker a
  * layer at least, fits every worker's memory, has the room for keys and values that the model
@@ -63,7 +49,7 @@ double lh_planner_slowest(const lh_model_profile *model, const lh_plan_worker *w
  * serve. LH_ERR_LIMIT: no split fits; the message has the figures. LH_ERR_UNAVAILABLE: there is
  * nobody. LH_ERR_NO_MEMORY. */
 lh_status lh_planner_split(const lh_model_profile *model, const lh_plan_worker *workers,
-                           uint32_t count, const lh_planner_options *options, lh_plan *plan,
+                           uint32_t count, const lh_planner_options *options, lh_layout *plan,
                            lh_error *error);
 /* The same for workers that have changed since another plan was made, which is to be disturbed as
  * little as may be. Where a spare can take the place of one that is gone, with its very layers,
@@ -72,7 +58,7 @@ lh_status lh_planner_split(const lh_model_profile *model, const lh_plan_worker *
  * there was none. It is not kept where it has more stages than the options allow. */
 lh_status lh_planner_revise(const lh_model_profile *model, const lh_plan_worker *workers,
                             uint32_t count, const lh_planner_options *options,
-                            const lh_plan *present, lh_plan *plan, lh_error *error);
+                            const lh_layout *present, lh_layout *plan, lh_error *error);
 /* Takes what each worker has measured of itself (zeros: nothing), and makes it comparable. Measured
  * speeds count where every worker has measured its own, else the number of threads alone does, as
  * that of usual cores. Measured ones that are within a quarter of each other are made the same, so

@@ -20,7 +20,7 @@
 static bool holds_model(const lh_replica_table *t, const uint32_t *replica_of, uint32_t replica,
                         uint32_t with, uint32_t without) {
     lh_plan_worker group[LH_WORKERS_MAX];
-    lh_plan plan;
+    lh_layout plan;
     uint32_t count = 0;
     for (uint32_t i = 0; i < t->count; i++)
         if ((replica_of[i] == replica || i == with) && i != without)
@@ -94,7 +94,7 @@ static void sort_by_place(dealing *d) {
 /* < 0: it cannot hold the model. */
 static double value_of_run(const dealing *d, uint32_t first, uint32_t last) {
     lh_plan_worker group[LH_WORKERS_MAX];
-    lh_plan plan;
+    lh_layout plan;
     double strength = 0;
     uint32_t crossings = 0;
     for (uint32_t i = first; i < last; i++) {

@@ -28,7 +28,7 @@ typedef struct lh_stage_speed {
 
 /* Of workers that have had a stage, alone and in teams: as many as four of the longest chains have.
  */
-#define LH_STAGE_SPEEDS_MAX (4 * LH_PLAN_STAGES_MAX)
+#define LH_STAGE_SPEEDS_MAX (4 * LH_LAYOUT_STAGES_MAX)
 
 /* All zero: nothing is known. Of more workers than there is room for, the last ones. */
 typedef struct lh_stage_speeds {

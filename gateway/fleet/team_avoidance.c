@@ -14,7 +14,7 @@
 /* begun_us: of the chain or successor whose stage it is. */
 static bool is_over(lh_team_wait *wait, int64_t begun_us, uint32_t stage, bool waits,
                     int64_t now_us) {
-    assert(stage < LH_PLAN_STAGES_MAX);
+    assert(stage < LH_LAYOUT_STAGES_MAX);
     if (wait->begun_us != begun_us)
         *wait = (lh_team_wait){.begun_us = begun_us};
     int64_t *since_us = &wait->since_us[stage];

@@ -19,7 +19,7 @@
 /* Since when the members of each stage of a chain wait for each other. All zero: none do. */
 typedef struct lh_team_wait {
     int64_t begun_us; /* when the chain was formed, or its successor planned: which one it is */
-    int64_t since_us[LH_PLAN_STAGES_MAX]; /* 0: they do not */
+    int64_t since_us[LH_LAYOUT_STAGES_MAX]; /* 0: they do not */
 } lh_team_wait;
 
 /* All zero: nobody is passed over, and no team was ever awaited. */

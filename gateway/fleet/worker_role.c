@@ -74,7 +74,7 @@ static double gain_of_all(lh_role_inquiry *inquiry) {
     if (!inquiry->has_gain) {
         lh_candidates all;
         lh_candidates_find(view->registry, view->avoidance, inquiry->now_us, &all);
-        lh_plan plan;
+        lh_layout plan;
         inquiry->gain =
             lh_draft_gain(inquiry->handover->options, view->planner, view->chain, &all, &plan);
         inquiry->has_gain = true;

@@ -1,5 +1,5 @@
-/* A plan: which machine has which layers, in the order of the chain; and what the scheduler's cost
- * model says of it. Thread: any. */
+/* A chain with its layers: which machine computes which layers, in the order of the chain; and the
+ * chain of the scheduler's cost model that it becomes. Thread: any. */
 #pragma once
 
 #include "common/protocol/wire_type.h"
@@ -8,8 +8,11 @@
 
 #define LH_LAYOUT_STAGES_MAX LH_COST_STAGES_MAX
 
+/* As a stage's machine: the stage has none. */
+#define LH_LAYOUT_NOBODY UINT32_MAX
+
 typedef struct lh_layout_stage {
-    uint32_t machine; /* index into the map's */
+    uint32_t machine; /* index into the map's machines, or the caller's workers */
     lh_map_layers layers;
 } lh_layout_stage;
 

@@ -93,8 +93,7 @@ static void set_machines(lh_fleet_map *map, uint64_t *seed, uint32_t count, doub
 /* Today's: the order of sites as told, all machines that fit, layers by speed. INFINITY: none. */
 static double split_value(const lh_fleet_map *map, const lh_aim *aim, const char *sites) {
     lh_plan_worker workers[MACHINES];
-    lh_plan plan;
-    lh_layout layout = {0};
+    lh_layout plan;
     lh_map_model model = map->model;
     const lh_model_profile profile = {.layers = model.layers,
                                       .width = model.width,
@@ -116,12 +115,8 @@ static double split_value(const lh_fleet_map *map, const lh_aim *aim, const char
     const lh_planner_options options = {.sites = sites};
     if (lh_planner_split(&profile, workers, map->machine_count, &options, &plan, NULL) != LH_OK)
         return INFINITY;
-    layout.stage_count = plan.stage_count;
-    for (uint32_t s = 0; s < plan.stage_count; s++)
-        layout.stages[s] = (lh_layout_stage){
-            plan.stages[s].worker, {plan.stages[s].first_layer, plan.stages[s].last_layer}};
     static lh_cost_chain chain;
-    lh_layout_costs(&layout, map, aim->wire, &chain);
+    lh_layout_costs(&plan, map, aim->wire, &chain);
     return lh_aim_judge(aim, &chain, NULL);
 }
 

@@ -142,8 +142,8 @@ static const lh_fleet *fleet_of(const fleet *f) {
 static double plan_ms(fleet *f, bool with_teams) {
     static lh_live_planner planner;
     const lh_link_avoidance avoidance = {0};
-    const lh_plan none = {0};
-    lh_plan plan;
+    const lh_layout none = {0};
+    lh_layout plan;
     lh_error error;
     planner.options = &f->options;
     f->options.teams = (lh_team_policy){.is_auto = with_teams};

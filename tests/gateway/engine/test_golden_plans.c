@@ -251,7 +251,7 @@ static void change(random_fleet *f) {
 
 static void print_gain(random_fleet *f, char *line) {
     lh_candidates all;
-    lh_plan plan;
+    lh_layout plan;
     lh_error error;
     lh_chain split = f->chain;
     lh_candidates_find(f->registry, &f->avoidance, 0, &all);

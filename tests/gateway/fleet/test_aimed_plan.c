@@ -14,28 +14,28 @@
 
 #define MIB 1048576u
 
-static const lh_plan nothing;
+static const lh_layout nothing;
 
-static lh_status make(const measured_fleet *f, const lh_plan *present, lh_plan *plan,
+static lh_status make(const measured_fleet *f, const lh_layout *present, lh_layout *plan,
                       lh_error *error) {
     const lh_candidates candidates = measured_fleet_candidates(f);
     return lh_aimed_plan_make(&f->options, &candidates, &f->planner.speeds, &f->options.aim,
                               present, plan, error);
 }
 
-static lh_plan plan_beside(const measured_fleet *f, const lh_plan *present) {
-    lh_plan plan;
+static lh_layout plan_beside(const measured_fleet *f, const lh_layout *present) {
+    lh_layout plan;
     lh_error error;
     assert_int_equal(make(f, present, &plan, &error), LH_OK);
-    assert_true(plan.stage_count > 0 && plan.stages[0].first_layer == 0);
+    assert_true(plan.stage_count > 0 && plan.stages[0].layers.first == 0);
     for (uint32_t s = 1; s < plan.stage_count; s++)
-        assert_int_equal(plan.stages[s].first_layer, plan.stages[s - 1].last_layer);
-    assert_int_equal(plan.stages[plan.stage_count - 1].last_layer, MEASURED_LAYERS);
+        assert_int_equal(plan.stages[s].layers.first, plan.stages[s - 1].layers.last);
+    assert_int_equal(plan.stages[plan.stage_count - 1].layers.last, MEASURED_LAYERS);
     return plan;
 }
 
-static uint32_t layers_of(const lh_plan_stage *stage) {
-    return stage->last_layer - stage->first_layer;
+static uint32_t layers_of(const lh_layout_stage *stage) {
+    return stage->layers.last - stage->layers.first;
 }
 
 static void set_memory(measured_fleet *f, uint32_t mib) {
@@ -53,9 +53,9 @@ static void the_first_chain_is_for_the_aim(void **state) {
     measured_fleet_add(&f, "a", "east", 300);
     measured_fleet_add(&f, "b", "west", 100);
     measured_fleet_add(&f, "c", "west", 300);
-    lh_plan plan = plan_beside(&f, &nothing);
+    lh_layout plan = plan_beside(&f, &nothing);
     assert_int_equal(plan.stage_count, 1); /* a token is quickest on the fastest alone */
-    assert_int_equal(plan.stages[0].worker, 1);
+    assert_int_equal(plan.stages[0].machine, 1);
     f.options.aim.goal = LH_GOAL_TTFT;
     f.options.aim.prompt_rows = 4096;
     assert_true(plan_beside(&f, &nothing).stage_count > 1);
@@ -75,10 +75,10 @@ static void what_is_not_known_is_assumed(void **state) {
         f.reports[i].threads = i == 2 ? 8 : 2;
     }
     set_memory(&f, 9);
-    lh_plan plan = plan_beside(&f, &nothing);
+    lh_layout plan = plan_beside(&f, &nothing);
     assert_int_equal(plan.stage_count, 2);
     for (uint32_t s = 0; s < 2; s++)
-        assert_int_equal(plan.stages[s].worker == 2, layers_of(&plan.stages[s]) > 6);
+        assert_int_equal(plan.stages[s].machine == 2, layers_of(&plan.stages[s]) > 6);
     measured_fleet_destroy(&f);
 }
 
@@ -95,18 +95,18 @@ static void create_three_and_a_spare(measured_fleet *f, uint32_t mib, double spa
 }
 
 /* b, the second of them, goes. */
-static lh_plan lose_b(measured_fleet *f) {
+static lh_layout lose_b(measured_fleet *f) {
     f->reports[1].leaving = true;
     register_report(f->registry, &f->reports[1], f->now_us);
-    return (lh_plan){3, {{0, 0, 4}, {LH_PLAN_NOBODY, 4, 8}, {1, 8, 12}}};
+    return (lh_layout){3, {{0, {0, 4}}, {LH_LAYOUT_NOBODY, {4, 8}}, {1, {8, 12}}}};
 }
 
 static void who_is_whole_stays(void **state) {
     measured_fleet f;
-    const lh_plan whole = {3, {{0, 0, 4}, {1, 4, 8}, {2, 8, 12}}};
+    const lh_layout whole = {3, {{0, {0, 4}}, {1, {4, 8}}, {2, {8, 12}}}};
     (void)state;
     create_three_and_a_spare(&f, 7, 10);
-    const lh_plan plan = plan_beside(&f, &whole);
+    const lh_layout plan = plan_beside(&f, &whole);
     assert_int_equal(plan.stage_count, 3);
     assert_memory_equal(plan.stages, whole.stages, 3 * sizeof *plan.stages);
     measured_fleet_destroy(&f);
@@ -117,11 +117,11 @@ static void a_spare_that_is_as_good_stands_in(void **state) {
     measured_fleet f;
     (void)state;
     create_three_and_a_spare(&f, 6, 100);
-    const lh_plan torn = lose_b(&f), plan = plan_beside(&f, &torn);
+    const lh_layout torn = lose_b(&f), plan = plan_beside(&f, &torn);
     assert_int_equal(plan.stage_count, 3);
-    assert_int_equal(plan.stages[1].worker, 2);
-    assert_int_equal(plan.stages[1].first_layer, 4);
-    assert_int_equal(plan.stages[1].last_layer, 8);
+    assert_int_equal(plan.stages[1].machine, 2);
+    assert_int_equal(plan.stages[1].layers.first, 4);
+    assert_int_equal(plan.stages[1].layers.last, 8);
     measured_fleet_destroy(&f);
 }
 
@@ -130,24 +130,24 @@ static void a_spare_that_is_too_slow_does_not(void **state) {
     measured_fleet f;
     (void)state;
     create_three_and_a_spare(&f, 7, 500);
-    const lh_plan torn = lose_b(&f), plan = plan_beside(&f, &torn);
+    const lh_layout torn = lose_b(&f), plan = plan_beside(&f, &torn);
     assert_int_equal(plan.stage_count, 2);
     for (uint32_t s = 0; s < 2; s++)
-        assert_true(plan.stages[s].worker < 2);
+        assert_true(plan.stages[s].machine < 2);
     measured_fleet_destroy(&f);
 }
 
 /* A chain that is too slow is better than none. */
 static void a_bound_that_cannot_be_kept_does_not_count(void **state) {
     measured_fleet f;
-    lh_plan plan;
+    lh_layout plan;
     lh_error error;
     (void)state;
     create_three_and_a_spare(&f, 6, 100);
     f.options.aim.goal = LH_GOAL_THROUGHPUT;
     f.options.aim.token_us_max = 1;
     plan_beside(&f, &nothing);
-    const lh_plan torn = lose_b(&f);
+    const lh_layout torn = lose_b(&f);
     plan_beside(&f, &torn);
     set_memory(&f, 3);
     assert_int_equal(make(&f, &nothing, &plan, &error), LH_ERR_LIMIT);
@@ -155,7 +155,7 @@ static void a_bound_that_cannot_be_kept_does_not_count(void **state) {
 }
 
 static lh_status make_first(const void *fleet, lh_error *error) {
-    lh_plan plan;
+    lh_layout plan;
     return make(fleet, &nothing, &plan, error);
 }
 

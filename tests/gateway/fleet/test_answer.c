@@ -22,7 +22,7 @@ typedef struct bench {
 } bench;
 
 static void create(bench *b) {
-    const lh_plan plan = {2, {{0, 0, 2}, {1, 2, 4}}};
+    const lh_layout plan = {2, {{0, {0, 2}}, {1, {2, 4}}}};
     *b = (bench){.options = fleet_of_four_layers(0),
                  .a = report_of("a"),
                  .b = report_of("b"),

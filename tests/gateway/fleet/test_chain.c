@@ -26,7 +26,7 @@ static void put(bench *b, int worker) {
 }
 
 static lh_status form(bench *b, uint32_t epoch) {
-    const lh_plan plan = {3, {{0, 0, 2}, {1, 2, 3}, {2, 3, 4}}};
+    const lh_layout plan = {3, {{0, {0, 2}}, {1, {2, 3}}, {2, {3, 4}}}};
     const lh_worker *workers[3];
     for (uint32_t i = 0; i < 3; i++)
         workers[i] = lh_registry_at(b->registry, i);
@@ -114,13 +114,13 @@ static void its_plan_names_nobody_for_those_that_are_not_there(void **state) {
     bench b = create();
     const lh_worker *workers[] = {lh_registry_find(b.registry, "c"),
                                   lh_registry_find(b.registry, "a")};
-    lh_plan plan = lh_chain_plan(&b.chain, workers, 2);
+    lh_layout plan = lh_chain_layout(&b.chain, workers, 2);
     assert_int_equal(plan.stage_count, 3);
-    assert_int_equal(plan.stages[0].worker, 1);
-    assert_int_equal(plan.stages[1].worker, LH_PLAN_NOBODY);
-    assert_int_equal(plan.stages[2].worker, 0);
-    assert_int_equal(plan.stages[1].first_layer, 2);
-    assert_int_equal(plan.stages[1].last_layer, 3);
+    assert_int_equal(plan.stages[0].machine, 1);
+    assert_int_equal(plan.stages[1].machine, LH_LAYOUT_NOBODY);
+    assert_int_equal(plan.stages[2].machine, 0);
+    assert_int_equal(plan.stages[1].layers.first, 2);
+    assert_int_equal(plan.stages[1].layers.last, 3);
     lh_registry_destroy(b.registry);
 }
 
@@ -375,7 +375,7 @@ static void addresses_follow_the_sites(void **state) {
                  cases[i].from_has_tls ? "a:2" : "");
         snprintf(b.report.tls_address, sizeof b.report.tls_address, "%s", cases[i].to_tls);
         snprintf(b.report.plain_address, sizeof b.report.plain_address, "%s", cases[i].to_plain);
-        lh_plan plan = {.stage_count = 2, .stages = {{0, 0, 2}, {1, 2, 4}}};
+        lh_layout plan = {.stage_count = 2, .stages = {{0, {0, 2}}, {1, {2, 4}}}};
         lh_chain chain = {.name = "main"};
         lh_chain_origin origin = {.site = "x", .has_tls = false};
         lh_error error;
@@ -401,7 +401,8 @@ static void from_another_site_one_goes_through_its_relay(void **state) {
         {.report = report_of("a")}, {.report = report_of("c")}, {.report = report_of("b")}};
     lh_worker_report *behind = &workers[1].report, *relay = &workers[2].report;
     const lh_worker *members[] = {&workers[0], &workers[1], &workers[2]};
-    const lh_plan plan = {2, {{0, 0, 2}, {1, 2, 4}}}, inside = {2, {{2, 0, 2}, {1, 2, 4}}};
+    const lh_layout plan = {2, {{0, {0, 2}}, {1, {2, 4}}}},
+                    inside = {2, {{2, {0, 2}}, {1, {2, 4}}}};
     lh_chain_origin origin = {.site = "home"};
     lh_chain chain = {.name = "main"};
     lh_error error;

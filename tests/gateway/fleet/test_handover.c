@@ -48,7 +48,7 @@ static void create_without_chain(bench *b) {
 }
 
 static void create(bench *b, int workers) {
-    const lh_plan plan = {2, {{0, 0, 2}, {1, 2, 4}}};
+    const lh_layout plan = {2, {{0, {0, 2}}, {1, {2, 4}}}};
     create_without_chain(b);
     for (int i = 0; i < workers; i++) {
         b->reports[i] = report_of(names[i]);
@@ -514,7 +514,7 @@ static void a_little_faster_is_not_worth_it(void **state) {
     (void)state;
     static uint64_t bytes[] = {100, 100, 50, 50, 100, 100};
     static const lh_model_profile six = {.layers = 6, .context = 64, .layer_bytes = bytes};
-    const lh_plan plan = {2, {{0, 0, 3}, {1, 3, 6}}};
+    const lh_layout plan = {2, {{0, {0, 3}}, {1, {3, 6}}}};
     bench b;
     create(&b, 3);
     b.options.model = &six;

@@ -20,7 +20,7 @@ typedef struct held {
     const char *model;
 } held;
 
-static bool plan_of(const held *all, uint32_t count, lh_plan *plan) {
+static bool plan_of(const held *all, uint32_t count, lh_layout *plan) {
     static lh_worker workers[8];
     const lh_worker *list[8];
     for (uint32_t i = 0; i < count; i++) {
@@ -36,16 +36,16 @@ static bool plan_of(const held *all, uint32_t count, lh_plan *plan) {
     return lh_held_plan(list, count, LAYERS, "ours", plan);
 }
 
-static void assert_stage(const lh_plan *plan, uint32_t stage, uint32_t worker, uint32_t first,
+static void assert_stage(const lh_layout *plan, uint32_t stage, uint32_t worker, uint32_t first,
                          uint32_t last) {
-    assert_int_equal(plan->stages[stage].worker, worker);
-    assert_int_equal(plan->stages[stage].first_layer, first);
-    assert_int_equal(plan->stages[stage].last_layer, last);
+    assert_int_equal(plan->stages[stage].machine, worker);
+    assert_int_equal(plan->stages[stage].layers.first, first);
+    assert_int_equal(plan->stages[stage].layers.last, last);
 }
 
 static void a_whole_chain_in_any_order(void **state) {
     (void)state;
-    lh_plan plan;
+    lh_layout plan;
     const held all[] = {{8, 12, 3, NULL}, {0, 0, 0, NULL}, {0, 5, 3, NULL}, {5, 8, 3, NULL}};
     assert_true(plan_of(all, 4, &plan));
     assert_int_equal(plan.stage_count, 3);
@@ -56,7 +56,7 @@ static void a_whole_chain_in_any_order(void **state) {
 
 static void of_equal_ones_the_first_counts(void **state) {
     (void)state;
-    lh_plan plan;
+    lh_layout plan;
     const held all[] = {{0, 12, 3, NULL}, {0, 12, 3, NULL}, {0, 12, 2, NULL}};
     assert_true(plan_of(all, 3, &plan));
     assert_stage(&plan, 0, 0, 0, 12);
@@ -64,22 +64,22 @@ static void of_equal_ones_the_first_counts(void **state) {
 
 static void what_nobody_has_is_a_stage_of_nobody(void **state) {
     (void)state;
-    lh_plan plan;
+    lh_layout plan;
     const held middle[] = {{0, 5, 3, NULL}, {8, 12, 3, NULL}}, end[] = {{0, 5, 3, NULL}},
                begin[] = {{5, 12, 3, NULL}};
     assert_false(plan_of(middle, 2, &plan));
     assert_int_equal(plan.stage_count, 3);
-    assert_stage(&plan, 1, LH_PLAN_NOBODY, 5, 8);
+    assert_stage(&plan, 1, LH_LAYOUT_NOBODY, 5, 8);
     assert_false(plan_of(end, 1, &plan));
-    assert_stage(&plan, 1, LH_PLAN_NOBODY, 5, 12);
+    assert_stage(&plan, 1, LH_LAYOUT_NOBODY, 5, 12);
     assert_false(plan_of(begin, 1, &plan));
-    assert_stage(&plan, 0, LH_PLAN_NOBODY, 0, 5);
+    assert_stage(&plan, 0, LH_LAYOUT_NOBODY, 0, 5);
     assert_stage(&plan, 1, 0, 5, 12);
 }
 
 static void of_two_the_one_that_was_told_so_last(void **state) {
     (void)state;
-    lh_plan plan;
+    lh_layout plan;
     const held all[] = {
         {0, 6, 3, NULL}, {0, 6, 4, NULL}, {0, 4, 2, NULL}, {6, 12, 4, NULL}, {4, 12, 2, NULL}};
     assert_true(plan_of(all, 5, &plan));
@@ -90,7 +90,7 @@ static void of_two_the_one_that_was_told_so_last(void **state) {
 
 static void what_is_not_of_this_model_does_not_count(void **state) {
     (void)state;
-    lh_plan plan;
+    lh_layout plan;
     const held all[] = {{0, 12, 3, "theirs"}, {0, 13, 3, NULL}, {7, 7, 3, NULL}, {9, 8, 3, NULL}};
     assert_false(plan_of(all, 4, &plan));
     assert_int_equal(plan.stage_count, 0);
@@ -104,19 +104,20 @@ static void what_is_not_of_this_model_does_not_count(void **state) {
 /* A layer each, of as many as a plan has stages, or one more. */
 static void no_more_stages_than_there_may_be(void **state) {
     (void)state;
-    static lh_worker workers[LH_PLAN_STAGES_MAX + 1];
-    const lh_worker *list[LH_PLAN_STAGES_MAX + 1];
-    lh_plan plan;
-    for (uint32_t i = 0; i <= LH_PLAN_STAGES_MAX; i++) {
+    static lh_worker workers[LH_LAYOUT_STAGES_MAX + 1];
+    const lh_worker *list[LH_LAYOUT_STAGES_MAX + 1];
+    lh_layout plan;
+    for (uint32_t i = 0; i <= LH_LAYOUT_STAGES_MAX; i++) {
         workers[i].report.loaded.present = true;
         workers[i].report.loaded.first_layer = i;
         workers[i].report.loaded.last_layer = i + 1;
         strcpy(workers[i].report.loaded.model, "ours");
         list[i] = &workers[i];
     }
-    assert_true(lh_held_plan(list, LH_PLAN_STAGES_MAX, LH_PLAN_STAGES_MAX, "ours", &plan));
-    assert_int_equal(plan.stage_count, LH_PLAN_STAGES_MAX);
-    assert_false(lh_held_plan(list, LH_PLAN_STAGES_MAX + 1, LH_PLAN_STAGES_MAX + 1, "ours", &plan));
+    assert_true(lh_held_plan(list, LH_LAYOUT_STAGES_MAX, LH_LAYOUT_STAGES_MAX, "ours", &plan));
+    assert_int_equal(plan.stage_count, LH_LAYOUT_STAGES_MAX);
+    assert_false(
+        lh_held_plan(list, LH_LAYOUT_STAGES_MAX + 1, LH_LAYOUT_STAGES_MAX + 1, "ours", &plan));
     assert_int_equal(plan.stage_count, 0);
 }
 

@@ -19,7 +19,7 @@ typedef struct bench {
 } bench;
 
 static bench create(void) {
-    const lh_plan plan = {2, {{0, 0, 2}, {1, 2, 4}}};
+    const lh_layout plan = {2, {{0, {0, 2}}, {1, {2, 4}}}};
     const lh_chain_origin origin = {.site = "home", .has_tls = true};
     bench b = {.a = report_of("a"), .b = report_of("b"), .chain = {.name = "main"}};
     assert_int_equal(lh_registry_create(3000 * MS, &b.registry, NULL), LH_OK);

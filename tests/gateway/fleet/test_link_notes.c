@@ -20,7 +20,7 @@ static lh_link_notes notes;
 
 static int set_up(void **state) {
     (void)state;
-    const lh_plan plan = {2, {{0, 0, 2}, {1, 2, 4}}};
+    const lh_layout plan = {2, {{0, {0, 2}}, {1, {2, 4}}}};
     const lh_chain_origin origin = {.site = "home", .has_tls = true};
     assert_int_equal(lh_registry_create(3000 * MS, &registry, NULL), LH_OK);
     assert_int_equal(lh_link_matrix_create(&matrix, NULL), LH_OK);

@@ -46,7 +46,7 @@ static const lh_plan_study *study_later(measured_fleet *f) {
     return study(f);
 }
 
-static bool proposes(measured_fleet *f, lh_plan *plan) {
+static bool proposes(measured_fleet *f, lh_layout *plan) {
     lh_candidates candidates = measured_fleet_candidates(f);
     return lh_live_planner_proposes(&f->planner, &f->chain, &candidates, f->now_us, plan);
 }
@@ -54,7 +54,7 @@ static bool proposes(measured_fleet *f, lh_plan *plan) {
 static void a_good_chain_is_left_alone(void **state) {
     (void)state;
     measured_fleet f;
-    lh_plan plan;
+    lh_layout plan;
     create(&f);
     const lh_plan_study *found = study(&f);
     assert_non_null(found);
@@ -70,7 +70,7 @@ static void a_good_chain_is_left_alone(void **state) {
 static void the_split_follows_the_meters(void **state) {
     (void)state;
     measured_fleet f;
-    lh_plan plan;
+    lh_layout plan;
     create(&f);
     assert_non_null(study(&f));
     f.layer_us[1] = 1250;
@@ -87,8 +87,8 @@ static void the_split_follows_the_meters(void **state) {
     const lh_candidates candidates = measured_fleet_candidates(&f);
     for (uint32_t s = 0; s < 2; s++)
         assert_int_equal(
-            plan.stages[s].last_layer - plan.stages[s].first_layer,
-            strcmp(candidates.workers[plan.stages[s].worker]->report.name, "a") == 0 ? 7 : 5);
+            plan.stages[s].layers.last - plan.stages[s].layers.first,
+            strcmp(candidates.workers[plan.stages[s].machine]->report.name, "a") == 0 ? 7 : 5);
     assert_null(study_later(&f)); /* it has been said */
     assert_true(proposes(&f, &plan));
     measured_fleet_destroy(&f);
@@ -98,7 +98,7 @@ static void the_split_follows_the_meters(void **state) {
 static void a_single_bad_sample_moves_nothing(void **state) {
     (void)state;
     measured_fleet f;
-    lh_plan plan;
+    lh_layout plan;
     create(&f);
     assert_non_null(study(&f));
     f.layer_us[1] = 3000;
@@ -118,7 +118,7 @@ static void a_single_bad_sample_moves_nothing(void **state) {
 static void the_order_follows_the_links(void **state) {
     (void)state;
     measured_fleet f;
-    lh_plan plan;
+    lh_layout plan;
     create(&f);
     f.reports[0].memory_bytes = f.reports[1].memory_bytes = UINT64_C(9) << 20;
     for (uint32_t i = 0; i < 2; i++)
@@ -133,7 +133,7 @@ static void the_order_follows_the_links(void **state) {
     assert_non_null(study_later(&f));
     assert_true(proposes(&f, &plan));
     const lh_candidates candidates = measured_fleet_candidates(&f);
-    assert_string_equal(candidates.workers[plan.stages[0].worker]->report.name, "b");
+    assert_string_equal(candidates.workers[plan.stages[0].machine]->report.name, "b");
     measured_fleet_serve(&f, 2, b_a, halves);
     assert_false(proposes(&f, &plan)); /* it is of another chain */
     const lh_plan_study *found = study_later(&f);
@@ -146,7 +146,7 @@ static void the_order_follows_the_links(void **state) {
 static void a_machine_that_brings_nothing_is_left_out(void **state) {
     (void)state;
     measured_fleet f;
-    lh_plan plan;
+    lh_layout plan;
     char reason[LH_ERROR_MESSAGE_BYTES];
     create(&f);
     f.options.aim.goal = LH_GOAL_TPOT;
@@ -155,7 +155,7 @@ static void a_machine_that_brings_nothing_is_left_out(void **state) {
     assert_true(proposes(&f, &plan));
     assert_int_equal(plan.stage_count, 1);
     const lh_candidates candidates = measured_fleet_candidates(&f);
-    bool is_a = strcmp(candidates.workers[plan.stages[0].worker]->report.name, "a") == 0;
+    bool is_a = strcmp(candidates.workers[plan.stages[0].machine]->report.name, "a") == 0;
     assert_true(lh_live_planner_explain(&f.planner, is_a ? "b" : "a", reason));
     assert_non_null(strstr(reason, "a token would take"));
     assert_false(lh_live_planner_explain(&f.planner, is_a ? "a" : "b", reason));
@@ -181,7 +181,7 @@ static void a_site_without_links_is_said(void **state) {
 static void a_plan_of_the_gone_is_none(void **state) {
     (void)state;
     measured_fleet f;
-    lh_plan plan;
+    lh_layout plan;
     create(&f);
     f.layer_us[1] = 1500;
     measured_fleet_report(&f);
@@ -310,7 +310,7 @@ static void create_room(measured_fleet *f, double bytes_per_us, int64_t round_tr
 static void machines_of_a_fast_network_compute_together(void **state) {
     (void)state;
     measured_fleet f;
-    lh_plan plan;
+    lh_layout plan;
     create_room(&f, 125, 100);
     const lh_plan_study *found = study(&f);
     assert_non_null(found);
@@ -350,7 +350,7 @@ static void on_a_slow_network_they_stay_alone(void **state) {
 static void a_team_that_does_not_pay_is_dissolved(void **state) {
     (void)state;
     measured_fleet f;
-    lh_plan plan;
+    lh_layout plan;
     lh_log_set_level(LH_LOG_ERROR);
     measured_fleet_create(&f);
     measured_fleet_add(&f, "a", "home", 4000);

@@ -21,12 +21,12 @@ typedef struct bench {
 /* A stage of one layer for each letter. */
 static void form(bench *b, lh_chain *chain, const char *workers) {
     const lh_chain_origin origin = {.site = "home", .has_tls = true};
-    const lh_worker *members[LH_PLAN_STAGES_MAX];
-    lh_plan plan = {0};
+    const lh_worker *members[LH_LAYOUT_STAGES_MAX];
+    lh_layout plan = {0};
     for (uint32_t i = 0; workers[i]; i++) {
         const char name[2] = {workers[i]};
         members[i] = lh_registry_find(b->registry, name);
-        plan.stages[plan.stage_count++] = (lh_plan_stage){i, i, i + 1};
+        plan.stages[plan.stage_count++] = (lh_layout_stage){i, {i, i + 1}};
     }
     assert_int_equal(lh_chain_form(chain, &plan, members, &origin, 0, 0, NULL), LH_OK);
 }
@@ -49,7 +49,7 @@ static lh_new_hops hops_of(const bench *b) {
 /* Those that are new, as digits. */
 static void assert_new(const char *present, const char *next, const char *expected) {
     bench b;
-    char found[LH_PLAN_STAGES_MAX + 2] = "";
+    char found[LH_LAYOUT_STAGES_MAX + 2] = "";
     size_t count = 0;
     create(&b, present, next);
     const lh_new_hops hops = hops_of(&b);

@@ -28,12 +28,12 @@ static lh_model_profile model_of(uint64_t layer, uint64_t embedding, uint64_t he
                               .head_bytes = head};
 }
 
-static void assert_covers(const lh_plan *plan, uint32_t layers) {
+static void assert_covers(const lh_layout *plan, uint32_t layers) {
     uint32_t next = 0;
     for (uint32_t i = 0; i < plan->stage_count; i++) {
-        assert_int_equal(plan->stages[i].first_layer, next);
-        assert_true(plan->stages[i].last_layer > next);
-        next = plan->stages[i].last_layer;
+        assert_int_equal(plan->stages[i].layers.first, next);
+        assert_true(plan->stages[i].layers.last > next);
+        next = plan->stages[i].layers.last;
     }
     assert_int_equal(next, layers);
 }
@@ -44,16 +44,16 @@ static void equal_workers_get_equal_shares(void **state) {
     lh_plan_worker workers[] = {{"c", "home", 4, 5000, BY(4), 0, 0},
                                 {"a", "home", 4, 5000, BY(4), 0, 0},
                                 {"b", "home", 4, 5000, BY(4), 0, 0}};
-    lh_plan plan;
+    lh_layout plan;
     assert_int_equal(lh_planner_split(&model, workers, 3, &(lh_planner_options){0}, &plan, NULL),
                      LH_OK);
     assert_int_equal(plan.stage_count, 3);
     assert_covers(&plan, LAYERS);
     for (int i = 0; i < 3; i++)
-        assert_int_equal(plan.stages[i].last_layer - plan.stages[i].first_layer, 10);
-    assert_int_equal(plan.stages[0].worker, 1); /* by name: a, b, c */
-    assert_int_equal(plan.stages[1].worker, 2);
-    assert_int_equal(plan.stages[2].worker, 0);
+        assert_int_equal(plan.stages[i].layers.last - plan.stages[i].layers.first, 10);
+    assert_int_equal(plan.stages[0].machine, 1); /* by name: a, b, c */
+    assert_int_equal(plan.stages[1].machine, 2);
+    assert_int_equal(plan.stages[2].machine, 0);
 }
 
 /* A layer of experts holds many bytes, and costs those that a row meets. */
@@ -63,14 +63,14 @@ static void experts_count_whole_for_memory_and_in_part_for_time(void **state) {
     lh_model_profile model = {.layers = 4, .layer_bytes = held, .row_bytes = row};
     lh_plan_worker workers[] = {{"a", "home", 4, 1600, BY(4), 0, 0},
                                 {"b", "home", 4, 1600, BY(4), 0, 0}};
-    lh_plan plan;
+    lh_layout plan;
     assert_int_equal(lh_planner_split(&model, workers, 2, &(lh_planner_options){0}, &plan, NULL),
                      LH_OK);
-    assert_int_equal(plan.stages[0].last_layer, 2);
+    assert_int_equal(plan.stages[0].layers.last, 2);
     workers[0].memory_bytes = 1599;
     assert_int_equal(lh_planner_split(&model, workers, 2, &(lh_planner_options){0}, &plan, NULL),
                      LH_OK);
-    assert_int_equal(plan.stages[0].last_layer, 1);
+    assert_int_equal(plan.stages[0].layers.last, 1);
     assert_int_equal(lh_planner_stage_bytes(&model, 0, 2), 1600);
 }
 
@@ -80,16 +80,16 @@ static void the_first_layers_take_more_of_a_team(void **state) {
     lh_model_profile model = model_of(100, 300, 0);
     lh_plan_worker workers[] = {{"a", "home", 4, 1900, BY(4), 0, 0},
                                 {"b", "home", 4, 1900, BY(4), 0, 0}};
-    lh_plan plan;
+    lh_layout plan;
     assert_int_equal(lh_planner_split(&model, workers, 2, &(lh_planner_options){0}, &plan, NULL),
                      LH_OK);
-    assert_int_equal(plan.stages[0].last_layer, 15);
+    assert_int_equal(plan.stages[0].layers.last, 15);
     workers[0].first_extra_bytes = 400;
     assert_int_equal(lh_planner_split(&model, workers, 2, &(lh_planner_options){0}, &plan, NULL),
                      LH_OK);
-    assert_int_equal(plan.stages[0].last_layer, 12); /* 1900 - 300 - 400 */
+    assert_int_equal(plan.stages[0].layers.last, 12); /* 1900 - 300 - 400 */
     assert_true(lh_planner_slowest(&model, workers, &plan) < INFINITY);
-    plan.stages[0].last_layer = plan.stages[1].first_layer = 13;
+    plan.stages[0].layers.last = plan.stages[1].layers.first = 13;
     assert_true(isinf(lh_planner_slowest(&model, workers, &plan)));
 }
 
@@ -99,12 +99,12 @@ static void shares_are_in_proportion_to_threads(void **state) {
     lh_plan_worker workers[] = {{"a", "home", 2, 5000, BY(2), 0, 0},
                                 {"b", "home", 8, 5000, BY(8), 0, 0},
                                 {"c", "home", 5, 5000, BY(5), 0, 0}};
-    lh_plan plan;
+    lh_layout plan;
     assert_int_equal(lh_planner_split(&model, workers, 3, &(lh_planner_options){0}, &plan, NULL),
                      LH_OK);
     assert_covers(&plan, LAYERS);
-    assert_int_equal(plan.stages[0].last_layer, 4);
-    assert_int_equal(plan.stages[1].last_layer, 20);
+    assert_int_equal(plan.stages[0].layers.last, 4);
+    assert_int_equal(plan.stages[1].layers.last, 20);
 }
 
 /* A long prompt needs it once: far less than a layer. */
@@ -113,15 +113,15 @@ static void the_head_counts_little_and_memory_binds(void **state) {
     lh_model_profile model = model_of(100, 1000, 1000);
     lh_plan_worker workers[] = {{"a", "home", 4, 5000, BY(4), 0, 0},
                                 {"b", "home", 4, 5000, BY(4), 0, 0}};
-    lh_plan plan;
+    lh_layout plan;
     assert_int_equal(lh_planner_split(&model, workers, 2, &(lh_planner_options){0}, &plan, NULL),
                      LH_OK);
     assert_covers(&plan, LAYERS);
-    assert_int_equal(plan.stages[0].last_layer, 15);
+    assert_int_equal(plan.stages[0].layers.last, 15);
     workers[0].memory_bytes = 1000 + 10 * 100;
     assert_int_equal(lh_planner_split(&model, workers, 2, &(lh_planner_options){0}, &plan, NULL),
                      LH_OK);
-    assert_int_equal(plan.stages[0].last_layer, 10);
+    assert_int_equal(plan.stages[0].layers.last, 10);
     workers[1].memory_bytes = 1000 + 20 * 100 - 1;
     lh_error error;
     assert_int_equal(lh_planner_split(&model, workers, 2, &(lh_planner_options){0}, &plan, &error),
@@ -135,9 +135,9 @@ static void plans_are_compared_by_their_slowest_stage(void **state) {
     lh_model_profile model = model_of(100, 70, 300);
     lh_plan_worker workers[] = {{"a", "home", 2, 5000, BY(2), 0, 0},
                                 {"b", "home", 4, 5000, BY(4), 0, 0}};
-    lh_plan plan = {2, {{0, 0, 10}, {1, 10, 30}}};
+    lh_layout plan = {2, {{0, {0, 10}}, {1, {10, 30}}}};
     assert_true(lh_planner_slowest(&model, workers, &plan) == (512 * 2000 + 6 * 300) / 4.0);
-    plan = (lh_plan){2, {{1, 0, 18}, {0, 18, 30}}};
+    plan = (lh_layout){2, {{1, {0, 18}}, {0, {18, 30}}}};
     assert_true(lh_planner_slowest(&model, workers, &plan) == (512 * 1200 + 6 * 300) / 2.0);
     workers[0].memory_bytes = 1200 + 299;
     assert_true(isinf(lh_planner_slowest(&model, workers, &plan)));
@@ -155,12 +155,12 @@ static void the_head_counts_where_prompts_do_not_care(void **state) {
                                 {"b", "s", 4, 9000, BY(4), 0, 0},
                                 {"c", "s", 4, 9000, BY(4), 0, 0},
                                 {"d", "s", 4, 9000, BY(4), 0, 0}};
-    lh_plan plan;
+    lh_layout plan;
     assert_int_equal(lh_planner_split(&model, workers, 4, &(lh_planner_options){0}, &plan, NULL),
                      LH_OK);
     assert_covers(&plan, LAYERS);
     for (int i = 0; i < 3; i++)
-        assert_int_equal(plan.stages[i].last_layer - plan.stages[i].first_layer, 8);
+        assert_int_equal(plan.stages[i].layers.last - plan.stages[i].layers.first, 8);
 }
 
 /* A layer of 400 is the slowest stage whatever becomes of the four of 100 behind it: those are
@@ -178,12 +178,12 @@ static void what_the_slowest_stage_leaves_open_is_made_good_use_of(void **state)
         lh_plan_worker workers[] = {{"a", "s", 1, 5000, {1, us[0]}, 0, 0},
                                     {"b", "s", 1, 5000, {1, us[1]}, 0, 0},
                                     {"c", "s", 1, 5000, {1, us[2]}, 0, 0}};
-        lh_plan plan;
+        lh_layout plan;
         assert_int_equal(
             lh_planner_split(&model, workers, 3, &(lh_planner_options){0}, &plan, NULL), LH_OK);
         assert_covers(&plan, 5);
-        assert_int_equal(plan.stages[1].first_layer, 1);
-        assert_int_equal(plan.stages[1].last_layer, cases[i].second_ends);
+        assert_int_equal(plan.stages[1].layers.first, 1);
+        assert_int_equal(plan.stages[1].layers.last, cases[i].second_ends);
     }
 }
 
@@ -193,14 +193,14 @@ static void measured_speeds_count_rather_than_threads(void **state) {
     lh_model_profile model = model_of(100, 0, 0);
     lh_plan_worker workers[] = {{"a", "s", 8, 9000, {2, 12}, 0, 0},
                                 {"b", "s", 2, 9000, {1, 6}, 0, 0}};
-    lh_plan plan;
+    lh_layout plan;
     assert_int_equal(lh_planner_split(&model, workers, 2, &(lh_planner_options){0}, &plan, NULL),
                      LH_OK);
-    assert_int_equal(plan.stages[0].last_layer, 10);
+    assert_int_equal(plan.stages[0].layers.last, 10);
     assert_int_equal(
         lh_planner_split(&model, workers, 2, &(lh_planner_options){.stages = 1}, &plan, NULL),
         LH_OK);
-    assert_int_equal(plan.stages[0].worker, 1);
+    assert_int_equal(plan.stages[0].machine, 1);
 }
 
 static void sites_give_the_order(void **state) {
@@ -211,16 +211,16 @@ static void sites_give_the_order(void **state) {
                                 {"c", "home", 4, 5000, BY(4), 0, 0},
                                 {"d", "annex", 4, 5000, BY(4), 0, 0}};
     lh_planner_options options = {.sites = "home,office"};
-    lh_plan plan;
+    lh_layout plan;
     assert_int_equal(lh_planner_split(&model, workers, 4, &options, &plan, NULL), LH_OK);
     const uint32_t expected[] = {2, 1, 3, 0}; /* home, office, then annex and cloud by name */
     for (int i = 0; i < 4; i++)
-        assert_int_equal(plan.stages[i].worker, expected[i]);
+        assert_int_equal(plan.stages[i].machine, expected[i]);
     options.sites = "office,annex,an"; /* as long as another, and the beginning of another */
     assert_int_equal(lh_planner_split(&model, workers, 4, &options, &plan, NULL), LH_OK);
     const uint32_t others[] = {1, 3, 0, 2};
     for (int i = 0; i < 4; i++)
-        assert_int_equal(plan.stages[i].worker, others[i]);
+        assert_int_equal(plan.stages[i].machine, others[i]);
 }
 
 static void fewer_stages_take_the_fastest(void **state) {
@@ -230,13 +230,13 @@ static void fewer_stages_take_the_fastest(void **state) {
                                 {"b", "s", 8, 5000, BY(8), 0, 0},
                                 {"c", "s", 2, 5000, BY(2), 0, 0},
                                 {"d", "s", 8, 5000, BY(8), 0, 0}};
-    lh_plan plan;
+    lh_layout plan;
     assert_int_equal(
         lh_planner_split(&model, workers, 4, &(lh_planner_options){.stages = 2}, &plan, NULL),
         LH_OK);
     assert_int_equal(plan.stage_count, 2);
-    assert_int_equal(plan.stages[0].worker, 1);
-    assert_int_equal(plan.stages[1].worker, 3);
+    assert_int_equal(plan.stages[0].machine, 1);
+    assert_int_equal(plan.stages[1].machine, 3);
 }
 
 static void a_worker_too_small_for_a_layer_is_left_out(void **state) {
@@ -245,7 +245,7 @@ static void a_worker_too_small_for_a_layer_is_left_out(void **state) {
     lh_plan_worker workers[] = {{"a", "s", 4, 5000, BY(4), 0, 0},
                                 {"b", "s", 64, 99, BY(64), 0, 0},
                                 {"c", "s", 4, 5000, BY(4), 0, 0}};
-    lh_plan plan;
+    lh_layout plan;
     assert_int_equal(lh_planner_split(&model, workers, 3, &(lh_planner_options){0}, &plan, NULL),
                      LH_OK);
     assert_int_equal(plan.stage_count, 2);
@@ -253,7 +253,7 @@ static void a_worker_too_small_for_a_layer_is_left_out(void **state) {
     assert_int_equal(lh_planner_split(&model, workers, 2, &(lh_planner_options){0}, &plan, NULL),
                      LH_OK);
     assert_int_equal(plan.stage_count, 1);
-    assert_int_equal(plan.stages[0].worker, 0);
+    assert_int_equal(plan.stages[0].machine, 0);
 }
 
 static void more_workers_than_layers(void **state) {
@@ -263,7 +263,7 @@ static void more_workers_than_layers(void **state) {
     lh_plan_worker workers[] = {{"a", "s", 4, 5000, BY(4), 0, 0},
                                 {"b", "s", 4, 5000, BY(4), 0, 0},
                                 {"c", "s", 4, 5000, BY(4), 0, 0}};
-    lh_plan plan;
+    lh_layout plan;
     assert_int_equal(lh_planner_split(&model, workers, 3, &(lh_planner_options){0}, &plan, NULL),
                      LH_OK);
     assert_int_equal(plan.stage_count, 2);
@@ -300,7 +300,7 @@ static void random_fleets(void **state) {
                                           0};
             reversed[count - 1 - i] = workers[i];
         }
-        lh_plan plan, again;
+        lh_layout plan, again;
         lh_status status =
             lh_planner_split(&model, workers, count, &(lh_planner_options){0}, &plan, NULL);
         assert_int_equal(
@@ -311,13 +311,13 @@ static void random_fleets(void **state) {
         assert_covers(&plan, model.layers);
         assert_int_equal(plan.stage_count, again.stage_count);
         for (uint32_t s = 0; s < plan.stage_count; s++) {
-            assert_int_equal(plan.stages[s].worker, count - 1 - again.stages[s].worker);
-            assert_int_equal(plan.stages[s].last_layer, again.stages[s].last_layer);
+            assert_int_equal(plan.stages[s].machine, count - 1 - again.stages[s].machine);
+            assert_int_equal(plan.stages[s].layers.last, again.stages[s].layers.last);
             uint64_t held = (s == 0 ? model.embedding_bytes : 0) +
                             (s + 1 == plan.stage_count ? model.head_bytes : 0);
-            for (uint32_t i = plan.stages[s].first_layer; i < plan.stages[s].last_layer; i++)
+            for (uint32_t i = plan.stages[s].layers.first; i < plan.stages[s].layers.last; i++)
                 held += layer_bytes[i];
-            assert_true(held <= workers[plan.stages[s].worker].memory_bytes);
+            assert_true(held <= workers[plan.stages[s].machine].memory_bytes);
         }
     }
 }
@@ -329,23 +329,23 @@ static const lh_model_profile torn_model = {.layers = 12, .layer_bytes = twelve}
 static const lh_planner_options no_options;
 
 /* The second of three stages has lost its worker. */
-static const lh_plan torn = {3, {{0, 0, 4}, {LH_PLAN_NOBODY, 4, 8}, {1, 8, 12}}};
+static const lh_layout torn = {3, {{0, {0, 4}}, {LH_LAYOUT_NOBODY, {4, 8}}, {1, {8, 12}}}};
 
-static lh_plan revise(const lh_plan_worker *workers, uint32_t count,
-                      const lh_planner_options *options) {
-    lh_plan plan;
+static lh_layout revise(const lh_plan_worker *workers, uint32_t count,
+                        const lh_planner_options *options) {
+    lh_layout plan;
     assert_int_equal(lh_planner_revise(&torn_model, workers, count, options, &torn, &plan, NULL),
                      LH_OK);
     return plan;
 }
 
-static void assert_filled(const lh_plan *plan, uint32_t worker) {
+static void assert_filled(const lh_layout *plan, uint32_t worker) {
     assert_int_equal(plan->stage_count, 3);
-    assert_int_equal(plan->stages[0].worker, 0);
-    assert_int_equal(plan->stages[1].worker, worker);
-    assert_int_equal(plan->stages[2].worker, 1);
+    assert_int_equal(plan->stages[0].machine, 0);
+    assert_int_equal(plan->stages[1].machine, worker);
+    assert_int_equal(plan->stages[2].machine, 1);
     for (uint32_t i = 0; i < 3; i++)
-        assert_int_equal(plan->stages[i].first_layer, torn.stages[i].first_layer);
+        assert_int_equal(plan->stages[i].layers.first, torn.stages[i].layers.first);
 }
 
 static void a_spare_fills_the_gap(void **state) {
@@ -353,7 +353,7 @@ static void a_spare_fills_the_gap(void **state) {
     lh_plan_worker workers[] = {{"a", "s", 4, 5000, BY(4), 0, 0},
                                 {"c", "s", 4, 5000, BY(4), 0, 0},
                                 {"z", "s", 4, 5000, BY(4), 0, 0}};
-    lh_plan plan = revise(workers, 3, &no_options);
+    lh_layout plan = revise(workers, 3, &no_options);
     assert_filled(&plan, 2);
 }
 
@@ -366,7 +366,7 @@ static void of_several_spares_the_best_one(void **state) {
                                 {"x", "s", 4, 5000, BY(4), 0, 0},
                                 {"y", "s", 6, 5000, BY(6), 0, 0},
                                 {"z", "s", 64, 399, BY(64), 0, 0}};
-    lh_plan plan = revise(workers, 5, &three);
+    lh_layout plan = revise(workers, 5, &three);
     assert_filled(&plan, 3);
     workers[3].speed = workers[2].speed; /* of equal ones the first */
     plan = revise(workers, 5, &three);
@@ -381,7 +381,7 @@ static void a_spare_of_the_same_site_is_preferred(void **state) {
                                 {"c", "s", 4, 5000, BY(4), 0, 0},
                                 {"x", "far", 4, 5000, BY(4), 0, 0},
                                 {"y", "s", 4, 5000, BY(4), 0, 0}};
-    lh_plan plan = revise(workers, 4, &three);
+    lh_layout plan = revise(workers, 4, &three);
     assert_filled(&plan, 3);
 }
 
@@ -390,9 +390,9 @@ static void a_spare_that_is_much_slower_is_not_worth_it(void **state) {
     lh_plan_worker workers[] = {{"a", "s", 4, 5000, BY(4), 0, 0},
                                 {"c", "s", 4, 5000, BY(4), 0, 0},
                                 {"z", "s", 2, 5000, BY(2), 0, 0}};
-    lh_plan plan = revise(workers, 3, &no_options);
+    lh_layout plan = revise(workers, 3, &no_options);
     assert_int_equal(plan.stage_count, 3);
-    assert_true(plan.stages[2].last_layer - plan.stages[2].first_layer < 4);
+    assert_true(plan.stages[2].layers.last - plan.stages[2].layers.first < 4);
 }
 
 /* A fifth at most: a split anew would give it less, and 500 to the slowest stage. */
@@ -401,11 +401,11 @@ static void a_spare_may_be_a_fifth_slower(void **state) {
     lh_plan_worker workers[] = {{"a", "s", 1, 5000, {1, 1}, 0, 0},
                                 {"c", "s", 1, 5000, {1, 1}, 0, 0},
                                 {"z", "s", 1, 5000, {1.49, 1}, 0, 0}};
-    lh_plan plan = revise(workers, 3, &no_options);
+    lh_layout plan = revise(workers, 3, &no_options);
     assert_filled(&plan, 2);
     workers[2].speed.prompt_us = 1.51;
     plan = revise(workers, 3, &no_options);
-    assert_true(plan.stages[2].worker == 2 && plan.stages[2].first_layer > 8);
+    assert_true(plan.stages[2].machine == 2 && plan.stages[2].layers.first > 8);
 }
 
 static void without_a_spare_all_is_planned_anew(void **state) {
@@ -413,7 +413,7 @@ static void without_a_spare_all_is_planned_anew(void **state) {
     lh_plan_worker workers[] = {{"a", "s", 4, 5000, BY(4), 0, 0},
                                 {"c", "s", 4, 5000, BY(4), 0, 0},
                                 {"z", "s", 4, 99, BY(4), 0, 0}};
-    lh_plan plan = revise(workers, 2, &no_options);
+    lh_layout plan = revise(workers, 2, &no_options);
     assert_int_equal(plan.stage_count, 2);
     plan = revise(workers, 3, &no_options); /* too small for any layer */
     assert_int_equal(plan.stage_count, 2);
@@ -425,14 +425,14 @@ static void a_spare_from_afar_does_not_tear_a_site_apart(void **state) {
     lh_plan_worker workers[] = {{"a", "s", 4, 5000, BY(4), 0, 0},
                                 {"c", "s", 4, 5000, BY(4), 0, 0},
                                 {"x", "far", 4, 5000, BY(4), 0, 0}};
-    lh_plan plan = revise(workers, 3, &no_options);
-    assert_int_equal(plan.stages[0].worker, 2); /* its site goes before the other, by name */
+    lh_layout plan = revise(workers, 3, &no_options);
+    assert_int_equal(plan.stages[0].machine, 2); /* its site goes before the other, by name */
 }
 
 static void what_does_not_fit_is_refused(void **state) {
     (void)state;
     lh_plan_worker workers[] = {{"a", "s", 4, 500, BY(4), 0, 0}, {"c", "s", 4, 500, BY(4), 0, 0}};
-    lh_plan plan;
+    lh_layout plan;
     lh_error error;
     assert_int_equal(lh_planner_revise(&torn_model, workers, 2, &no_options, &torn, &plan, &error),
                      LH_ERR_LIMIT);
@@ -447,12 +447,12 @@ static lh_model_profile model_that_keeps(void) {
 
 static void assert_layers(const lh_model_profile *model, const lh_plan_worker *workers,
                           uint32_t first, uint32_t second) {
-    lh_plan plan;
+    lh_layout plan;
     assert_int_equal(lh_planner_split(model, workers, 2, &(lh_planner_options){0}, &plan, NULL),
                      LH_OK);
     assert_int_equal(plan.stage_count, 2);
-    assert_int_equal(plan.stages[0].last_layer, first);
-    assert_int_equal(plan.stages[1].last_layer - plan.stages[1].first_layer, second);
+    assert_int_equal(plan.stages[0].layers.last, first);
+    assert_int_equal(plan.stages[1].layers.last - plan.stages[1].layers.first, second);
 }
 
 /* The faster one would have two thirds. */
@@ -461,7 +461,7 @@ static void no_layers_without_room_for_keys_and_values(void **state) {
     const lh_model_profile model = model_that_keeps();
     lh_plan_worker workers[] = {{"a", "s", 4, 5000, BY(4), 3 * 1024 * 14, 0},
                                 {"b", "s", 2, 5000, BY(2), 3 * 1024 * 20, 0}};
-    lh_plan plan = {1, {{0, 0, 15}}};
+    lh_layout plan = {1, {{0, {0, 15}}}};
     assert_layers(&model, workers, 14, 16);
     workers[0].kv_bytes--;
     assert_layers(&model, workers, 13, 17);
@@ -487,11 +487,11 @@ static void a_worker_without_room_for_a_layer_spoils_nothing(void **state) {
     const lh_model_profile model = model_that_keeps();
     const lh_plan_worker workers[] = {{"a", "s", 4, 5000, BY(4), 3 * 1024 - 1, 0},
                                       {"b", "s", 2, 3000, BY(2), 3 * 1024 * 30, 0}};
-    lh_plan plan;
+    lh_layout plan;
     assert_int_equal(lh_planner_split(&model, workers, 2, &(lh_planner_options){0}, &plan, NULL),
                      LH_OK);
     assert_int_equal(plan.stage_count, 1);
-    assert_int_equal(plan.stages[0].worker, 1);
+    assert_int_equal(plan.stages[0].machine, 1);
 }
 
 static void a_refusal_says_what_keys_and_values_take(void **state) {
@@ -499,7 +499,7 @@ static void a_refusal_says_what_keys_and_values_take(void **state) {
     const lh_model_profile model = model_that_keeps();
     const lh_plan_worker workers[] = {{"a", "s", 4, 5000, BY(4), 1024 * 18, 0},
                                       {"b", "s", 2, 5000, BY(2), 1024 * 11, 0}};
-    lh_plan plan;
+    lh_layout plan;
     lh_error error;
     assert_int_equal(lh_planner_split(&model, workers, 2, &(lh_planner_options){0}, &plan, &error),
                      LH_ERR_LIMIT);
@@ -511,21 +511,21 @@ static void a_refusal_says_what_keys_and_values_take(void **state) {
 static void a_spare_needs_the_room_that_the_split_has(void **state) {
     (void)state;
     const lh_model_profile model = model_that_keeps();
-    const lh_plan before = {2, {{0, 0, 15}, {LH_PLAN_NOBODY, 15, 30}}};
+    const lh_layout before = {2, {{0, {0, 15}}, {LH_LAYOUT_NOBODY, {15, 30}}}};
     lh_plan_worker workers[] = {{"a", "s", 4, 5000, BY(4), 3 * 1024 * 30, 0},
                                 {"b", "s", 4, 5000, BY(4), 3 * 1024 * 15, 0}};
-    lh_plan plan;
+    lh_layout plan;
     workers[1].kv_bytes--;
     assert_int_equal(
         lh_planner_revise(&model, workers, 2, &(lh_planner_options){0}, &before, &plan, NULL),
         LH_OK);
-    assert_int_equal(plan.stages[0].last_layer, 16);
+    assert_int_equal(plan.stages[0].layers.last, 16);
 }
 
 static void assert_offered(uint64_t first_bytes, uint64_t second_bytes, const char *offered) {
     const lh_plan_worker workers[] = {{"a", "s", 4, first_bytes, BY(4), 0, 0},
                                       {"c", "s", 4, second_bytes, BY(4), 0, 0}};
-    lh_plan plan;
+    lh_layout plan;
     lh_error error;
     char words[100];
     const lh_model_profile model = {
@@ -551,7 +551,7 @@ static void a_plan_of_too_many_stages_is_not_kept(void **state) {
     lh_plan_worker workers[] = {{"a", "s", 4, 5000, BY(4), 0, 0},
                                 {"c", "s", 4, 5000, BY(4), 0, 0},
                                 {"z", "s", 4, 5000, BY(4), 0, 0}};
-    lh_plan plan = revise(workers, 3, &two);
+    lh_layout plan = revise(workers, 3, &two);
     assert_int_equal(plan.stage_count, 2);
 }
 

@@ -152,7 +152,7 @@ static void who_holds_the_model_alone_does(void **state) {
     put(&b, 2);
     lh_candidates all;
     lh_candidates_find(b.registry, &b.avoidance, 0, &all);
-    lh_plan plan;
+    lh_layout plan;
     assert_true(lh_draft_gain(&b.options, &b.planner, &b.chain, &all, &plan) > 1.2);
     assert_teams(&all, "a b c");
     assert_int_equal(plan.stage_count, 2);

@@ -26,7 +26,7 @@ typedef struct bench {
 } bench;
 
 static void create(bench *b) {
-    const lh_plan plan = {2, {{0, 0, 2}, {1, 2, 4}}};
+    const lh_layout plan = {2, {{0, {0, 2}}, {1, {2, 4}}}};
     const lh_worker_report a = report_of("a"), second = report_of("b");
     *b =
         (bench){.options = fleet_of_four_layers(0), .c = report_of("c"), .chain = {.name = "main"}};

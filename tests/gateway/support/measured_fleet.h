@@ -16,7 +16,7 @@ typedef struct measured_fleet {
     uint32_t count;
     lh_worker_report reports[8];
     double layer_us[8]; /* of one row; of one that leads a team: its team's */
-    const char *followers[LH_PLAN_STAGES_MAX]; /* of stages; NULL: nobody */
+    const char *followers[LH_LAYOUT_STAGES_MAX]; /* of stages; NULL: nobody */
     int64_t now_us;
 } measured_fleet;
 
