@@ -195,6 +195,5 @@ lh_status lh_loaded_model_open(lh_loaded_model *m, const lh_gateway_settings *se
 void lh_loaded_model_close(lh_loaded_model *m) {
     lh_chat_template_destroy(m->chat_template);
     lh_tokenizer_destroy(m->tokenizer);
-    lh_model_profile_reset(&m->profile);
     lh_model_file_close(m->file);
 }

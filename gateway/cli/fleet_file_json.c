@@ -82,7 +82,8 @@ static uint64_t read_bytes(const lh_json_reader *in, const char *field, uint64_t
                                          : otherwise;
 }
 
-static void read_layer_bytes(const lh_json_reader *in, lh_map_layers layers, lh_map_model *model) {
+static void read_layer_bytes(const lh_json_reader *in, lh_map_layers layers,
+                             lh_model_profile *model) {
     uint64_t bytes = (uint64_t)lh_json_read_integer(in, "layer_bytes", 1, BYTES_MAX),
              row_bytes = read_bytes(in, "row_bytes", bytes);
     if (row_bytes == 0 || row_bytes > bytes)
@@ -108,7 +109,7 @@ static void read_kv(const lh_json_reader *model, lh_kv_need *kv) {
                     : 0;
 }
 
-static void read_model(const lh_json_reader *root, lh_map_model *model) {
+static void read_model(const lh_json_reader *root, lh_model_profile *model) {
     lh_json_reader in;
     if (!lh_json_read_object(root, "model", false, &in))
         return;

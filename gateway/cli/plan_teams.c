@@ -16,7 +16,7 @@ void lh_plan_team_name(const lh_team_map *made, uint32_t machine,
 }
 
 /* Of one layer. */
-static void put_times(lh_text_page *page, const lh_map_model *model,
+static void put_times(lh_text_page *page, const lh_model_profile *model,
                       const lh_team_verdict *verdict) {
     lh_text_page_put(page, "a layer takes %u of them %.3g ms together", verdict->size,
                      verdict->together_us / 1000);

@@ -38,7 +38,7 @@ static json_t *render_layer_set(const lh_map_layer_set *set, uint32_t layers) {
     return length > 0 ? json_string(text) : json_null();
 }
 
-static bool is_like_first(const lh_map_model *model, uint32_t layer) {
+static bool is_like_first(const lh_model_profile *model, uint32_t layer) {
     return model->layer_bytes[layer] == model->layer_bytes[0] &&
            model->row_bytes[layer] == model->row_bytes[0];
 }
@@ -50,7 +50,7 @@ static json_t *render_kv(const lh_kv_need *kv) {
                      (int)kv->heads, "positions", (json_int_t)kv->pages * LH_KV_NEED_PAGE);
 }
 
-static json_t *render_model(const lh_map_model *model) {
+static json_t *render_model(const lh_model_profile *model) {
     json_t *others = json_array();
     for (uint32_t i = 0; i < model->layers; i++)
         if (!is_like_first(model, i))

@@ -83,7 +83,7 @@ void lh_claim_correct(const lh_claim *claim, lh_machine_speed *speed) {
 /* ---- A review ---- */
 
 static double mib_of(const lh_claim_view *view, uint32_t stage) {
-    const uint64_t *bytes = lh_model_profile_row_bytes(view->model);
+    const uint64_t *bytes = view->model->row_bytes;
     const lh_chain_stage *layers = &view->chain->stages[stage];
     double sum = stage + 1 == view->chain->stage_count ? (double)view->model->head_bytes : 0;
     for (uint32_t i = layers->first_layer; i < layers->last_layer; i++)

@@ -880,9 +880,10 @@ lh_status lh_fleet_add_to_map(const lh_fleet *fleet, bool is_first, int64_t now_
                               lh_live_map *map) {
     lh_candidates candidates;
     lh_candidates_find(fleet->registry, &fleet->avoidance, now_us, &candidates);
-    lh_status status = is_first ? lh_live_map_begin(&fleet->options, map, NULL) : LH_OK;
-    if (status == LH_OK)
-        status = lh_live_map_add(&fleet->options, &candidates, &fleet->planner.speeds, map, NULL);
+    if (is_first)
+        lh_live_map_begin(&fleet->options, map);
+    lh_status status =
+        lh_live_map_add(&fleet->options, &candidates, &fleet->planner.speeds, map, NULL);
     if (status == LH_OK)
         lh_live_map_note_teams(map, &fleet->planner.speeds, &fleet->chain);
     return status;

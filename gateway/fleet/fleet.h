@@ -116,7 +116,7 @@ const lh_relays *lh_fleet_relays(const lh_fleet *fleet);
  * next _studied. */
 const lh_plan_study *lh_fleet_latest_study(const lh_fleet *fleet);
 /* Its workers, as measured, into a map, which is begun where this is the first fleet of it. Errors
- * of lh_live_map_begin and _add. */
+ * of lh_live_map_add. */
 lh_status lh_fleet_add_to_map(const lh_fleet *fleet, bool is_first, int64_t now_us,
                               lh_live_map *map);
 /* For lh_worker_role_of, of the registry's workers. Valid until the next call that is not const. */

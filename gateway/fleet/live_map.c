@@ -24,22 +24,6 @@
 /* Figures that are this close are the same for a plan: it would gain no more than that. */
 #define DRIFT 1.1
 
-static lh_status add_model(const lh_model_profile *model, lh_map_model *made, lh_error *error) {
-    if (model->layers > LH_MAP_LAYERS_MAX)
-        return lh_fail(error, LH_ERR_LIMIT, "the model has more than %u layers", LH_MAP_LAYERS_MAX);
-    made->layers = model->layers;
-    made->width = model->width;
-    memcpy(made->layer_bytes, model->layer_bytes, model->layers * sizeof *made->layer_bytes);
-    memcpy(made->row_bytes, lh_model_profile_row_bytes(model),
-           model->layers * sizeof *made->row_bytes);
-    made->embedding_bytes = model->embedding_bytes;
-    made->head_bytes = model->head_bytes;
-    made->gather_row_bytes = model->gather_row_bytes;
-    made->layer_gathers = model->layer_gathers;
-    made->kv = model->kv;
-    return LH_OK;
-}
-
 /* The index of a site, which is added where it is not there yet; UINT32_MAX: there is no room.
  * relay: through which its machines are reached; "": directly. */
 static uint32_t add_site(lh_live_map *live, const char *name, const char *relay) {
@@ -230,12 +214,12 @@ static void add_links(const lh_fleet_options *options, lh_live_map *live) {
             map->links[from][to] = find_link(options, live, from, to);
 }
 
-lh_status lh_live_map_begin(const lh_fleet_options *options, lh_live_map *live, lh_error *error) {
+void lh_live_map_begin(const lh_fleet_options *options, lh_live_map *live) {
     lh_fleet_map *map = &live->map;
     *live = (lh_live_map){.map.machines = live->machines, .map.teams = live->teams};
     map->gateway_site =
         add_site(live, options->origin.site[0] ? options->origin.site : "gateway", "");
-    return add_model(options->model, &map->model, error);
+    map->model = *options->model;
 }
 
 lh_status lh_live_map_add(const lh_fleet_options *options, const lh_candidates *candidates,
@@ -250,9 +234,8 @@ lh_status lh_live_map_add(const lh_fleet_options *options, const lh_candidates *
 
 lh_status lh_live_map_make(const lh_fleet_options *options, const lh_candidates *candidates,
                            const lh_stage_speeds *speeds, lh_live_map *live, lh_error *error) {
-    lh_status status = lh_live_map_begin(options, live, error);
-    if (status == LH_OK)
-        status = lh_live_map_add(options, candidates, speeds, live, error);
+    lh_live_map_begin(options, live);
+    lh_status status = lh_live_map_add(options, candidates, speeds, live, error);
     if (status == LH_OK && live->map.machine_count == 0)
         status = lh_fail(error, LH_ERR_UNAVAILABLE, "no stage has measured anything yet");
     return status;
@@ -283,7 +266,8 @@ static lh_status add_offer(const lh_plan_worker *offer, const char *relay, lh_li
 
 lh_status lh_live_map_offer(const lh_fleet_options *options, const lh_plan_worker *offers,
                             uint32_t count, lh_live_map *live, lh_error *error) {
-    lh_status status = lh_live_map_begin(options, live, error);
+    lh_status status = LH_OK;
+    lh_live_map_begin(options, live);
     for (uint32_t i = 0; i < count && status == LH_OK; i++)
         status = add_offer(&offers[i], "", live, error);
     add_links(options, live);
@@ -346,10 +330,9 @@ lh_status lh_live_map_assume(const lh_fleet_options *options, const lh_candidate
     if (candidates->count == 0)
         return lh_fail(error, LH_ERR_UNAVAILABLE, "no worker is registered");
     const bool has_measured = lh_live_map_is_of_stages(&all, speeds);
-    lh_status status = lh_live_map_begin(options, live, error);
-    if (status == LH_OK)
-        status = has_measured ? lh_live_map_add(options, &all, speeds, live, error)
-                              : add_offers(options, &all, live, error);
+    lh_live_map_begin(options, live);
+    lh_status status = has_measured ? lh_live_map_add(options, &all, speeds, live, error)
+                                    : add_offers(options, &all, live, error);
     assume_links(&live->map);
     if (status == LH_OK && has_measured)
         lh_live_map_note_teams(live, speeds, NULL);

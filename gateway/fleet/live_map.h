@@ -28,9 +28,8 @@ typedef struct lh_live_map {
     lh_live_site places[LH_MAP_SITES_MAX]; /* of the map's sites: what they are in the fleet */
 } lh_live_map;
 
-/* A map of the model, with the gateway's site and nothing else. LH_ERR_LIMIT: more layers than a
- * map has room for. */
-lh_status lh_live_map_begin(const lh_fleet_options *options, lh_live_map *map, lh_error *error);
+/* A map of the model, with the gateway's site and nothing else. */
+void lh_live_map_begin(const lh_fleet_options *options, lh_live_map *map);
 /* Adds those candidates whose speed is known, their sites, and the links between all sites.
  * LH_ERR_LIMIT: more sites or machines than a map has room for. */
 lh_status lh_live_map_add(const lh_fleet_options *options, const lh_candidates *candidates,
@@ -39,7 +38,7 @@ lh_status lh_live_map_add(const lh_fleet_options *options, const lh_candidates *
  * measured is no way; within a site it is taken for a local network's. To a site from the gateway
  * the link is taken for what it is the other way. A gateway that has no site is at one that is
  * called "gateway". Into *map. LH_ERR_UNAVAILABLE: no machine has
- * measured anything; LH_ERR_LIMIT: more sites or layers than a map has room for. */
+ * measured anything; LH_ERR_LIMIT: more sites than a map has room for. */
 lh_status lh_live_map_make(const lh_fleet_options *options, const lh_candidates *candidates,
                            const lh_stage_speeds *speeds, lh_live_map *map, lh_error *error);
 /* Machines that are known by their offers (planner.h) alone, which are to be comparable, in their

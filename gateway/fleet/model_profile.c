@@ -3,9 +3,8 @@
 
 #include "common/base/arithmetic.h"
 #include "common/model/model_widths.h"
-#include "gateway/plan/fleet_map.h"
 
-#include <stdlib.h>
+#include <assert.h>
 #include <string.h>
 
 typedef struct adding {
@@ -67,13 +66,8 @@ lh_status lh_model_profile_read(const lh_gguf *gguf, lh_model_profile *profile, 
                            .vocabulary = config.vocabulary,
                            .gather_row_bytes = gather_row_bytes(&config),
                            .kv_rows = kv_rows(&config),
-                           .layer_gathers = LH_LAYER_GATHERS + (config.norms_whole_rows ? 1 : 0),
-                           .layer_bytes = calloc(config.layers, sizeof(uint64_t)),
-                           .row_bytes = calloc(config.layers, sizeof(uint64_t))};
-    if (!profile->layer_bytes || !profile->row_bytes) {
-        lh_model_profile_reset(profile);
-        return lh_fail(error, LH_ERR_NO_MEMORY, "no memory for %u layers", config.layers);
-    }
+                           .layer_gathers = LH_LAYER_GATHERS + (config.norms_whole_rows ? 1 : 0)};
+    assert(config.layers <= LH_MAP_LAYERS_MAX);
     adding to = {&config, profile};
     lh_model_visit_tensors(gguf, &config, (lh_layer_range){0, config.layers}, add_tensor, &to,
                            error);
@@ -98,10 +92,4 @@ void lh_model_profile_want_kv(lh_model_profile *profile, const char *kv_type, ui
                                                       row_bytes(kv_type, rows->value_dim)),
                      .heads = rows->is_shared ? 0 : rows->heads,
                      .pages = lh_kv_need_pages(positions > 0 ? positions : usual, sequences)};
-}
-
-void lh_model_profile_reset(lh_model_profile *profile) {
-    free(profile->row_bytes);
-    free(profile->layer_bytes);
-    *profile = (lh_model_profile){0};
 }

@@ -110,8 +110,7 @@ typedef struct layer_sum {
 } layer_sum;
 
 static layer_sum add_layer(const lh_model_profile *model, layer_sum sum, uint32_t layer) {
-    return (layer_sum){sum.held + model->layer_bytes[layer],
-                       sum.row + lh_model_profile_row_bytes(model)[layer]};
+    return (layer_sum){sum.held + model->layer_bytes[layer], sum.row + model->row_bytes[layer]};
 }
 
 /* Whether the worker has the memory for so many bytes, and the room for keys and values. */

@@ -11,7 +11,7 @@
 #define EQUAL_FACTOR 1.25
 
 static double row_mib(const lh_model_profile *model, const lh_chain_stage *stage) {
-    const uint64_t *bytes = lh_model_profile_row_bytes(model);
+    const uint64_t *bytes = model->row_bytes;
     double sum = 0;
     for (uint32_t i = stage->first_layer; i < stage->last_layer; i++)
         sum += (double)bytes[i];

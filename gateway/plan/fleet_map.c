@@ -60,7 +60,7 @@ void lh_map_machine_copy_times(lh_map_machine *machine, const lh_map_machine *fr
     machine->draw_more_us = from->draw_more_us;
 }
 
-static lh_status check_model(const lh_map_model *model, lh_error *error) {
+static lh_status check_model(const lh_model_profile *model, lh_error *error) {
     if (model->layers == 0 || model->layers > LH_MAP_LAYERS_MAX)
         return lh_fail(error, LH_ERR_INVALID, "the model's layers are not 1 to %u",
                        LH_MAP_LAYERS_MAX);

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define LH_MAP_LAYERS_MAX   512u
+#define LH_MAP_LAYERS_MAX   1024u /* of any model that workers compute (common/model) */
 #define LH_MAP_SITES_MAX    64u
 #define LH_MAP_MACHINES_MAX 4096u
 #define LH_MAP_TEAMS_MAX    4096u
@@ -19,8 +19,15 @@
 #define LH_LAYER_GATHERS     4u
 #define LH_LAYER_GATHERS_MAX 16u
 
-typedef struct lh_map_model {
-    uint32_t layers, width;
+/* What a layer keeps of a position for keys and values: rows of so many numbers. */
+typedef struct lh_model_kv_rows {
+    uint32_t heads, key_dim, value_dim; /* a row of each for every head */
+    bool is_shared; /* heads are one latent row, which every member of a team keeps */
+} lh_model_kv_rows;
+
+/* What plans and the fleet need to know of a model (gateway/fleet/model_profile.h). */
+typedef struct lh_model_profile {
+    uint32_t layers, context, width, vocabulary;
     uint64_t layer_bytes[LH_MAP_LAYERS_MAX]; /* what each one holds */
     /* of them, what one row is multiplied with: less where it goes to some of many experts */
     uint64_t row_bytes[LH_MAP_LAYERS_MAX];
@@ -30,8 +37,11 @@ typedef struct lh_map_model {
      * is not known, and none do */
     uint64_t gather_row_bytes;
     uint32_t layer_gathers; /* so many times in each layer; 0: LH_LAYER_GATHERS */
-    lh_kv_need kv;          /* what a stage is to have room for beside its weights */
-} lh_map_model;
+    lh_model_kv_rows kv_rows;
+    /* what a stage is to have room for beside its weights: lh_model_profile_want_kv; nothing at
+     * first */
+    lh_kv_need kv;
+} lh_model_profile;
 
 /* Layers [first, last); first == last: none. */
 typedef struct lh_map_layers {
@@ -97,7 +107,7 @@ typedef struct lh_map_link {
 } lh_map_link;
 
 typedef struct lh_fleet_map {
-    lh_map_model model;
+    lh_model_profile model;
     uint32_t site_count, gateway_site;
     char sites[LH_MAP_SITES_MAX][LH_NAME_BYTES];
     /* from the first to the second; of a site to itself: between its machines */

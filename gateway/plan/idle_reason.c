@@ -77,7 +77,7 @@ static void look_at(const visit *v) {
     }
 }
 
-static uint64_t least_layer_bytes(const lh_map_model *model) {
+static uint64_t least_layer_bytes(const lh_model_profile *model) {
     uint64_t least = model->layer_bytes[0];
     for (uint32_t i = 1; i < model->layers; i++)
         least = model->layer_bytes[i] < least ? model->layer_bytes[i] : least;

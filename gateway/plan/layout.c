@@ -12,14 +12,14 @@
  * with four others did 80. */
 #define LOADED_BYTES_PER_US 400.0
 
-static double row_mib(const lh_map_model *model, lh_map_layers layers) {
+static double row_mib(const lh_model_profile *model, lh_map_layers layers) {
     double bytes = 0;
     for (uint32_t i = layers.first; i < layers.last; i++)
         bytes += (double)model->row_bytes[i];
     return bytes / MIB;
 }
 
-lh_head_costs lh_layout_head_costs(const lh_map_model *model, const lh_map_machine *machine) {
+lh_head_costs lh_layout_head_costs(const lh_model_profile *model, const lh_map_machine *machine) {
     lh_compute_profile unit = {.point_count = machine->point_count};
     double head_mib = (double)model->head_bytes / MIB;
     if (machine->draw_us > 0)
@@ -67,7 +67,7 @@ void lh_layout_costs(const lh_layout *layout, const lh_fleet_map *map, lh_wire_t
     set_hop(&costs->hops[layout->stage_count], map, from, map->gateway_site, LH_HOP_LAST, wire);
 }
 
-uint64_t lh_layout_stage_bytes(const lh_map_model *model, lh_map_layers layers) {
+uint64_t lh_layout_stage_bytes(const lh_model_profile *model, lh_map_layers layers) {
     uint64_t bytes = 0;
     for (uint32_t i = layers.first; i < layers.last; i++)
         bytes += model->layer_bytes[i];
@@ -75,7 +75,7 @@ uint64_t lh_layout_stage_bytes(const lh_map_model *model, lh_map_layers layers) 
            (layers.last == model->layers ? model->head_bytes : 0);
 }
 
-bool lh_layout_has_room(const lh_map_model *model, const lh_map_machine *machine,
+bool lh_layout_has_room(const lh_model_profile *model, const lh_map_machine *machine,
                         lh_map_layers layers) {
     const uint64_t held = lh_layout_stage_bytes(model, layers),
                    extra = layers.first == 0 ? machine->first_extra_bytes : 0;

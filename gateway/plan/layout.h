@@ -32,12 +32,12 @@ typedef struct lh_head_costs {
 } lh_head_costs;
 
 /* What the head takes on a machine: as measured, else as one more matrix. */
-lh_head_costs lh_layout_head_costs(const lh_map_model *model, const lh_map_machine *machine);
+lh_head_costs lh_layout_head_costs(const lh_model_profile *model, const lh_map_machine *machine);
 /* Whether the machine has the memory for these layers. */
-bool lh_layout_has_room(const lh_map_model *model, const lh_map_machine *machine,
+bool lh_layout_has_room(const lh_model_profile *model, const lh_map_machine *machine,
                         lh_map_layers layers);
 /* What a stage must hold, with the embedding or the head where it is the first or the last. */
-uint64_t lh_layout_stage_bytes(const lh_map_model *model, lh_map_layers layers);
+uint64_t lh_layout_stage_bytes(const lh_model_profile *model, lh_map_layers layers);
 /* Whether its machine has the memory for its layers, and so much room for keys and values. */
 bool lh_layout_stage_fits(const lh_fleet_map *map, const lh_layout_stage *stage,
                           const lh_kv_need *need);

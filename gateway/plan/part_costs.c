@@ -57,7 +57,7 @@ static int by_all(const void *left, const void *right) {
 /* ---- Life ---- */
 
 static void sum_layers(lh_parts *parts) {
-    const lh_map_model *model = &parts->map->model;
+    const lh_model_profile *model = &parts->map->model;
     parts->layers = model->layers;
     for (uint32_t i = 0; i < model->layers; i++) {
         uint32_t pins = 0;
@@ -70,7 +70,7 @@ static void sum_layers(lh_parts *parts) {
     }
 }
 
-static uint64_t least_layer(const lh_map_model *model) {
+static uint64_t least_layer(const lh_model_profile *model) {
     uint64_t least = model->layer_bytes[0];
     for (uint32_t i = 1; i < model->layers; i++)
         least = model->layer_bytes[i] < least ? model->layer_bytes[i] : least;
@@ -183,7 +183,7 @@ void lh_parts_price(lh_parts *parts, const lh_aim *aim, const lh_aim_size *size)
 
 bool lh_parts_may_hold(const lh_parts *parts, const lh_part_machine *machine,
                        lh_map_layers layers) {
-    const lh_map_model *model = &parts->map->model;
+    const lh_model_profile *model = &parts->map->model;
     uint64_t bytes = parts->held_bytes[layers.last] - parts->held_bytes[layers.first] +
                      (layers.first == 0 ? model->embedding_bytes + machine->first_extra_bytes : 0) +
                      (layers.last == parts->layers ? model->head_bytes : 0);

@@ -10,7 +10,7 @@
 #define MIB             1048576.0
 #define LAYER_MIB_LEAST 1e-6
 
-double lh_team_layer_mib(const lh_map_model *model) {
+double lh_team_layer_mib(const lh_model_profile *model) {
     double bytes = 0;
     for (uint32_t i = 0; i < model->layers; i++)
         bytes += (double)model->row_bytes[i];
@@ -24,11 +24,12 @@ static double rows_us(const lh_map_machine *machine, uint32_t rows) {
     return lh_cost_stage_us(&unit, 0, rows);
 }
 
-double lh_team_layer_us(const lh_map_model *model, const lh_map_machine *machine, uint32_t rows) {
+double lh_team_layer_us(const lh_model_profile *model, const lh_map_machine *machine,
+                        uint32_t rows) {
     return lh_team_layer_mib(model) * rows_us(machine, rows);
 }
 
-uint32_t lh_team_layer_gathers(const lh_map_model *model) {
+uint32_t lh_team_layer_gathers(const lh_model_profile *model) {
     return model->layer_gathers > 0 ? model->layer_gathers : LH_LAYER_GATHERS;
 }
 

@@ -51,13 +51,14 @@ static inline uint64_t lh_team_memory_first_extra(const lh_team_memory *memory,
 }
 
 /* How often they do so in a layer. */
-uint32_t lh_team_layer_gathers(const lh_map_model *model);
+uint32_t lh_team_layer_gathers(const lh_model_profile *model);
 /* What the gathers of one layer take, for so many members and rows. */
 double lh_team_gathers_us(const lh_fleet_map *map, uint32_t site, uint32_t members, uint32_t rows);
 /* What a row meets of a layer of the model's usual size. */
-double lh_team_layer_mib(const lh_map_model *model);
+double lh_team_layer_mib(const lh_model_profile *model);
 /* What one layer of the model's usual size takes such a machine. */
-double lh_team_layer_us(const lh_map_model *model, const lh_map_machine *machine, uint32_t rows);
+double lh_team_layer_us(const lh_model_profile *model, const lh_map_machine *machine,
+                        uint32_t rows);
 /* The team as one machine, which has its leader's name: what it takes as above, or as it has been
  * measured where the map knows that; the memory that all have for their parts, and for the keys and
  * values of their heads; the layers that all hold. Links and machines of the map have passed its

@@ -66,14 +66,10 @@ static lh_worker_report report_of(uint32_t number) {
 
 /* All report, twice, so that a chain of all is planned. */
 static void form(bench *b) {
-    static uint64_t layer_bytes[WORKERS];
-    static lh_model_profile model = {.layers = WORKERS,
-                                     .layer_bytes = layer_bytes,
-                                     .width = 4096,
-                                     .vocabulary = 1000,
-                                     .context = 4096};
+    static lh_model_profile model = {
+        .layers = WORKERS, .width = 4096, .vocabulary = 1000, .context = 4096};
     for (uint32_t i = 0; i < WORKERS; i++)
-        layer_bytes[i] = 90;
+        model.layer_bytes[i] = model.row_bytes[i] = 90;
     const lh_fleet_options fleet = {.model = &model,
                                     .chain_name = "main",
                                     .model_digest = "",

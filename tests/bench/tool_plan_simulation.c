@@ -33,7 +33,7 @@ static lh_map_link link_between(uint32_t a, uint32_t b) {
 
 /* 80 layers of 500 MB: the shapes of a model of 70 billion weights of 4.5 bits. */
 static void set_model(lh_fleet_map *map) {
-    lh_map_model *model = &map->model;
+    lh_model_profile *model = &map->model;
     model->layers = 80;
     model->width = 8192;
     model->embedding_bytes = 590000000;
@@ -94,13 +94,6 @@ static void set_machines(lh_fleet_map *map, uint64_t *seed, uint32_t count, doub
 static double split_value(const lh_fleet_map *map, const lh_aim *aim, const char *sites) {
     lh_plan_worker workers[MACHINES];
     lh_layout plan;
-    lh_map_model model = map->model;
-    const lh_model_profile profile = {.layers = model.layers,
-                                      .width = model.width,
-                                      .layer_bytes = model.layer_bytes,
-                                      .row_bytes = model.row_bytes,
-                                      .embedding_bytes = model.embedding_bytes,
-                                      .head_bytes = model.head_bytes};
     for (uint32_t m = 0; m < map->machine_count; m++) {
         const lh_map_machine *machine = &map->machines[m];
         workers[m] = (lh_plan_worker){
@@ -113,7 +106,7 @@ static double split_value(const lh_fleet_map *map, const lh_aim *aim, const char
             0};
     }
     const lh_planner_options options = {.sites = sites};
-    if (lh_planner_split(&profile, workers, map->machine_count, &options, &plan, NULL) != LH_OK)
+    if (lh_planner_split(&map->model, workers, map->machine_count, &options, &plan, NULL) != LH_OK)
         return INFINITY;
     static lh_cost_chain chain;
     lh_layout_costs(&plan, map, aim->wire, &chain);

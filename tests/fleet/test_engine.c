@@ -96,7 +96,6 @@ static void close_rig(rig *h) {
     if (h->worker)
         scripted_worker_stop(h->worker);
     lh_trace_store_destroy(h->traces);
-    lh_model_profile_reset(&h->profile);
     lh_model_file_close(h->file);
 }
 
@@ -394,7 +393,6 @@ static void a_port_in_use_is_said(void **state) {
     lh_engine_options options = options_of(&second, listen);
     assert_int_not_equal(lh_engine_create(&options, &second.engine, &error), LH_OK);
     assert_non_null(strstr(error.message, listen));
-    lh_model_profile_reset(&second.profile);
     lh_model_file_close(second.file);
     close_rig(&h);
 }

@@ -39,7 +39,6 @@ static served serve(const tiny_llama *tiny) {
 }
 
 static void end(served *s) {
-    lh_model_profile_reset(&s->profile);
     lh_gguf_destroy(s->gguf);
     free(s->bytes);
 }

@@ -23,12 +23,10 @@
 
 enum { LAYERS = 32, SITES = 20 };
 
-static uint64_t layer_bytes[LAYERS];
 static lh_model_profile model = {.layers = LAYERS,
                                  .context = 8192,
                                  .width = 4096,
                                  .gather_row_bytes = 50000,
-                                 .layer_bytes = layer_bytes,
                                  .embedding_bytes = 200 * MIB,
                                  .head_bytes = 200 * MIB,
                                  .kv_rows = {8, 128, 128, false}};
@@ -92,7 +90,7 @@ static void create(fleet *f, uint32_t count, uint32_t replicas) {
     const lh_scheduler_sink sink = {.on_event = nothing};
     lh_log_set_level(LH_LOG_ERROR);
     for (uint32_t i = 0; i < LAYERS; i++)
-        layer_bytes[i] = 130 * MIB;
+        model.layer_bytes[i] = model.row_bytes[i] = 130 * MIB;
     lh_model_profile_want_kv(&model, "f16", 0, 8);
     *f = (fleet){.options = fleet_of_four_layers(0), .count = count, .now_us = 1000000};
     assert_int_equal(lh_link_matrix_create(&f->links, NULL), LH_OK);

@@ -22,7 +22,6 @@ struct simulation {
     network *net;
     simulation_options options;
     lh_model_profile model;
-    uint64_t layer_bytes[TOY_LAYERS];
     lh_router *router;                /* NULL: the gateway is down */
     int first_nodes[LH_REPLICAS_MAX]; /* where the gateway's connections go; 0: none */
     uint64_t next_request;
@@ -498,16 +497,15 @@ simulation *simulation_create(const simulation_options *options) {
     for (int i = 0; i < NETWORK_NODES_MAX; i++)
         for (int j = 0; j < NETWORK_NODES_MAX; j++)
             network_set_link(sim->net, i, j, options->link);
-    for (uint32_t i = 0; i < TOY_LAYERS; i++)
-        sim->layer_bytes[i] = TOY_LAYER_BYTES;
     sim->model = (lh_model_profile){.layers = TOY_LAYERS,
                                     .context = sim->options.fleet.context,
                                     .width = TOY_WIDTH,
                                     .vocabulary = TOY_VOCABULARY,
-                                    .layer_bytes = sim->layer_bytes,
                                     .embedding_bytes = 500,
                                     .head_bytes = 500,
                                     .gather_row_bytes = 4 * TOY_WIDTH};
+    for (uint32_t i = 0; i < TOY_LAYERS; i++)
+        sim->model.layer_bytes[i] = sim->model.row_bytes[i] = TOY_LAYER_BYTES;
     start_gateway(sim, NULL);
     return sim;
 }

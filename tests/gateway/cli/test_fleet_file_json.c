@@ -189,7 +189,7 @@ static void what_is_wrong_is_named(void **state) {
     (void)state;
     assert_refused("{", LH_ERR_MALFORMED, "fleet.json");
     assert_refused("{}", LH_ERR_INVALID, "model");
-    assert_refused("{\"model\": {\"layers\": 513}}", LH_ERR_INVALID, "model.layers");
+    assert_refused("{\"model\": {\"layers\": 1025}}", LH_ERR_INVALID, "model.layers");
     assert_refused("{" MODEL ", \"others\": [{\"layers\": \"3-4\", \"layer_bytes\": 1}]}}",
                    LH_ERR_INVALID, "0-3");
     assert_refused("{" MODEL ", \"row_bytes\": 1001}}", LH_ERR_INVALID, "model.row_bytes");

@@ -42,7 +42,6 @@ static const char *const sites[SITES] = {"home",  "cloud", "office", "annex",
 typedef struct random_fleet {
     uint64_t random;
     lh_model_profile model;
-    uint64_t layer_bytes[LAYERS], row_bytes[LAYERS];
     char sites[64]; /* in the order of the chain */
     lh_fleet_options options;
     lh_link_matrix *links;
@@ -76,19 +75,18 @@ static void draw_model(random_fleet *f) {
     const uint32_t layers = happens(f, 10) ? LAYERS : 1 + draw(f, 40);
     const uint64_t embedding_bytes = draw_mib(f, 400), head_bytes = draw_mib(f, 800);
     const uint32_t positions = 1024u << draw(f, 4), sequences = 1 + draw(f, 8);
-    for (uint32_t i = 0; i < layers; i++) {
-        f->layer_bytes[i] = is_even ? 100 * MIB : 50 * MIB + draw_mib(f, 100);
-        f->row_bytes[i] = has_experts && i > 0 ? f->layer_bytes[i] / 5 : f->layer_bytes[i];
-    }
     f->model = (lh_model_profile){.layers = layers,
                                   .context = 8192,
                                   .width = 2048,
                                   .gather_row_bytes = 7000,
-                                  .layer_bytes = f->layer_bytes,
-                                  .row_bytes = f->row_bytes,
                                   .embedding_bytes = embedding_bytes,
                                   .head_bytes = head_bytes,
                                   .kv_rows = {8, 128, 128, false}};
+    for (uint32_t i = 0; i < layers; i++) {
+        f->model.layer_bytes[i] = is_even ? 100 * MIB : 50 * MIB + draw_mib(f, 100);
+        f->model.row_bytes[i] =
+            has_experts && i > 0 ? f->model.layer_bytes[i] / 5 : f->model.layer_bytes[i];
+    }
     if (has_kv)
         lh_model_profile_want_kv(&f->model, "f16", positions, sequences);
 }
@@ -96,7 +94,7 @@ static void draw_model(random_fleet *f) {
 static uint64_t model_bytes(const random_fleet *f) {
     uint64_t bytes = f->model.embedding_bytes + f->model.head_bytes;
     for (uint32_t i = 0; i < f->model.layers; i++)
-        bytes += f->layer_bytes[i];
+        bytes += f->model.layer_bytes[i];
     return bytes;
 }
 

@@ -16,8 +16,8 @@
 #define SECOND 1000000
 #define NONE   LH_REPLICA_NONE
 
-static uint64_t layer_bytes[] = {100, 100, 100, 100, 100, 100, 100, 100, 100, 100, 100, 100};
-static const lh_model_profile model = {.layers = 12, .layer_bytes = layer_bytes};
+static const lh_model_profile model = {
+    .layers = 12, .layer_bytes = {[0 ... 11] = 100}, .row_bytes = {[0 ... 11] = 100}};
 
 static lh_replica_members *make_members(uint32_t expected) {
     const lh_fleet_options fleet = {.chain_name = "main",

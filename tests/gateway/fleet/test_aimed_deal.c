@@ -11,9 +11,11 @@
 #define LAYERS 12u
 #define MIB    1048576u
 
-static uint64_t layer_bytes[LAYERS] = {MIB, MIB, MIB, MIB, MIB, MIB, MIB, MIB, MIB, MIB, MIB, MIB};
-static const lh_model_profile model = {
-    .layers = LAYERS, .width = 576, .layer_bytes = layer_bytes, .embedding_bytes = 1};
+static const lh_model_profile model = {.layers = LAYERS,
+                                       .width = 576,
+                                       .layer_bytes = {[0 ... LAYERS - 1] = MIB},
+                                       .row_bytes = {[0 ... LAYERS - 1] = MIB},
+                                       .embedding_bytes = 1};
 static const lh_fleet_options options = {
     .model = &model,
     .has_aim = true,

@@ -13,9 +13,11 @@
 
 #define WIDTH 576u
 
-static uint64_t layer_bytes[] = {100, 100, 100, 100, 100, 100};
-static const lh_model_profile model = {
-    .layers = 6, .context = 64, .width = WIDTH, .layer_bytes = layer_bytes};
+static const lh_model_profile model = {.layers = 6,
+                                       .context = 64,
+                                       .width = WIDTH,
+                                       .layer_bytes = {[0 ... 5] = 100},
+                                       .row_bytes = {[0 ... 5] = 100}};
 
 /* A chain of a and b, which is twice as fast; a's hop has this profile. */
 static lh_fleet *create(lh_hop_profile hop) {

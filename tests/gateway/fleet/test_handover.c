@@ -512,8 +512,10 @@ static void not_while_a_member_is_young(void **state) {
 /* Two stages of 250 become three, the slowest of which has 200: just enough. */
 static void a_little_faster_is_not_worth_it(void **state) {
     (void)state;
-    static uint64_t bytes[] = {100, 100, 50, 50, 100, 100};
-    static const lh_model_profile six = {.layers = 6, .context = 64, .layer_bytes = bytes};
+    static lh_model_profile six = {.layers = 6,
+                                   .context = 64,
+                                   .layer_bytes = {100, 100, 50, 50, 100, 100},
+                                   .row_bytes = {100, 100, 50, 50, 100, 100}};
     const lh_layout plan = {2, {{0, {0, 3}}, {1, {3, 6}}}};
     bench b;
     create(&b, 3);
@@ -522,10 +524,10 @@ static void a_little_faster_is_not_worth_it(void **state) {
     const lh_worker *members[] = {lh_registry_at(b.registry, A), lh_registry_at(b.registry, B)};
     assert_int_equal(lh_chain_form(&b.chain, &plan, members, &b.options.origin, 8, 0, NULL), LH_OK);
     lh_chain_note_ready(&b.chain, 0);
-    bytes[2] = bytes[3] = 49;
+    six.layer_bytes[2] = six.layer_bytes[3] = six.row_bytes[2] = six.row_bytes[3] = 49;
     review(&b, 20000);
     assert_null(lh_handover_successor(&b.handover));
-    bytes[2] = bytes[3] = 50;
+    six.layer_bytes[2] = six.layer_bytes[3] = six.row_bytes[2] = six.row_bytes[3] = 50;
     review(&b, 20999); /* it has looked less than a second ago */
     assert_null(lh_handover_successor(&b.handover));
     review(&b, 21000);

@@ -17,15 +17,11 @@
 /* The speed of a machine by its threads. */
 #define BY(threads) {1.0 / (threads), 6.0 / (threads)}
 
-static uint64_t layer_bytes[LAYERS];
-
 static lh_model_profile model_of(uint64_t layer, uint64_t embedding, uint64_t head) {
+    lh_model_profile model = {.layers = LAYERS, .embedding_bytes = embedding, .head_bytes = head};
     for (uint32_t i = 0; i < LAYERS; i++)
-        layer_bytes[i] = layer;
-    return (lh_model_profile){.layers = LAYERS,
-                              .layer_bytes = layer_bytes,
-                              .embedding_bytes = embedding,
-                              .head_bytes = head};
+        model.layer_bytes[i] = model.row_bytes[i] = layer;
+    return model;
 }
 
 static void assert_covers(const lh_layout *plan, uint32_t layers) {
@@ -59,8 +55,8 @@ static void equal_workers_get_equal_shares(void **state) {
 /* A layer of experts holds many bytes, and costs those that a row meets. */
 static void experts_count_whole_for_memory_and_in_part_for_time(void **state) {
     (void)state;
-    uint64_t held[4] = {800, 800, 100, 100}, row[4] = {100, 100, 100, 100};
-    lh_model_profile model = {.layers = 4, .layer_bytes = held, .row_bytes = row};
+    lh_model_profile model = {
+        .layers = 4, .layer_bytes = {800, 800, 100, 100}, .row_bytes = {100, 100, 100, 100}};
     lh_plan_worker workers[] = {{"a", "home", 4, 1600, BY(4), 0, 0},
                                 {"b", "home", 4, 1600, BY(4), 0, 0}};
     lh_layout plan;
@@ -167,8 +163,9 @@ static void the_head_counts_where_prompts_do_not_care(void **state) {
  * divided so that tokens are fast, whichever stage is the slow one, and else evenly. */
 static void what_the_slowest_stage_leaves_open_is_made_good_use_of(void **state) {
     (void)state;
-    static uint64_t bytes[] = {400, 100, 100, 100, 100};
-    const lh_model_profile model = {.layers = 5, .layer_bytes = bytes};
+    const lh_model_profile model = {.layers = 5,
+                                    .layer_bytes = {400, 100, 100, 100, 100},
+                                    .row_bytes = {400, 100, 100, 100, 100}};
     const struct {
         double token_us[3];
         uint32_t second_ends;
@@ -286,7 +283,7 @@ static void random_fleets(void **state) {
             model_of(100, next_random(&random) % 500, next_random(&random) % 2000);
         model.layers = 2 + (uint32_t)(next_random(&random) % (LAYERS - 1));
         for (uint32_t i = 0; i < model.layers; i++)
-            layer_bytes[i] = 50 + next_random(&random) % 100;
+            model.layer_bytes[i] = model.row_bytes[i] = 50 + next_random(&random) % 100;
         lh_plan_worker workers[6], reversed[6];
         static const char *const names[] = {"a", "b", "c", "d", "e", "f"};
         uint32_t count = 1 + (uint32_t)(next_random(&random) % 6);
@@ -316,7 +313,7 @@ static void random_fleets(void **state) {
             uint64_t held = (s == 0 ? model.embedding_bytes : 0) +
                             (s + 1 == plan.stage_count ? model.head_bytes : 0);
             for (uint32_t i = plan.stages[s].layers.first; i < plan.stages[s].layers.last; i++)
-                held += layer_bytes[i];
+                held += model.layer_bytes[i];
             assert_true(held <= workers[plan.stages[s].machine].memory_bytes);
         }
     }
@@ -324,8 +321,8 @@ static void random_fleets(void **state) {
 
 /* ---- After a loss: a spare in the very place, or all anew ---- */
 
-static uint64_t twelve[] = {100, 100, 100, 100, 100, 100, 100, 100, 100, 100, 100, 100};
-static const lh_model_profile torn_model = {.layers = 12, .layer_bytes = twelve};
+static const lh_model_profile torn_model = {
+    .layers = 12, .layer_bytes = {[0 ... 11] = 100}, .row_bytes = {[0 ... 11] = 100}};
 static const lh_planner_options no_options;
 
 /* The second of three stages has lost its worker. */
@@ -528,8 +525,7 @@ static void assert_offered(uint64_t first_bytes, uint64_t second_bytes, const ch
     lh_layout plan;
     lh_error error;
     char words[100];
-    const lh_model_profile model = {
-        .layers = 1, .layer_bytes = &(uint64_t){0}, .head_bytes = UINT64_MAX >> 1};
+    const lh_model_profile model = {.layers = 1, .head_bytes = UINT64_MAX >> 1};
     snprintf(words, sizeof words, "and 2 workers offer %s MiB: no split fits", offered);
     assert_int_equal(lh_planner_split(&model, workers, 2, &no_options, &plan, &error),
                      LH_ERR_LIMIT);

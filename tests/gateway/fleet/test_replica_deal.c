@@ -11,8 +11,9 @@
 #define LAYERS 12u
 #define NONE   LH_REPLICA_NONE
 
-static uint64_t layer_bytes[LAYERS] = {100, 100, 100, 100, 100, 100, 100, 100, 100, 100, 100, 100};
-static const lh_model_profile model = {.layers = LAYERS, .layer_bytes = layer_bytes};
+static const lh_model_profile model = {.layers = LAYERS,
+                                       .layer_bytes = {[0 ... LAYERS - 1] = 100},
+                                       .row_bytes = {[0 ... LAYERS - 1] = 100}};
 static const lh_planner_options options;
 
 /* The speed of a machine by its threads. */

@@ -12,13 +12,12 @@
 
 #define MIB 1048576u
 
-static uint64_t layer_bytes[MEASURED_LAYERS] = {MIB, MIB, MIB, MIB, MIB, MIB,
-                                                MIB, MIB, MIB, MIB, MIB, MIB};
 static const lh_model_profile model = {.layers = MEASURED_LAYERS,
                                        .context = 4096,
                                        .width = 576,
                                        .gather_row_bytes = 7000,
-                                       .layer_bytes = layer_bytes,
+                                       .layer_bytes = {[0 ... MEASURED_LAYERS - 1] = MIB},
+                                       .row_bytes = {[0 ... MEASURED_LAYERS - 1] = MIB},
                                        .embedding_bytes = MIB,
                                        .head_bytes = MIB / 64};
 

@@ -20,10 +20,11 @@ static double between(uint64_t *seed, double low, double high) {
     return low * pow(high / low, share);
 }
 
-static void make_model(uint64_t *seed, uint32_t layers_max, lh_map_model *model) {
+static void make_model(uint64_t *seed, uint32_t layers_max, lh_model_profile *model) {
     bool is_even = below(seed, 2) == 0;
     uint64_t bytes = (uint64_t)(between(seed, 2, 200) * MIB);
-    *model = (lh_map_model){.layers = 1 + below(seed, layers_max), .width = 512u << below(seed, 4)};
+    *model =
+        (lh_model_profile){.layers = 1 + below(seed, layers_max), .width = 512u << below(seed, 4)};
     for (uint32_t i = 0; i < model->layers; i++) {
         model->layer_bytes[i] = is_even ? bytes : bytes + below(seed, (uint32_t)(bytes / 3));
         model->row_bytes[i] = model->layer_bytes[i];
@@ -34,7 +35,7 @@ static void make_model(uint64_t *seed, uint32_t layers_max, lh_map_model *model)
 
 static void make_machine(uint64_t *seed, const lh_fleet_map *map, uint32_t index,
                          lh_map_machine *machine) {
-    const lh_map_model *model = &map->model;
+    const lh_model_profile *model = &map->model;
     double token_us = between(seed, 20, 160);
     uint64_t all = model->embedding_bytes + model->head_bytes;
     for (uint32_t i = 0; i < model->layers; i++)

@@ -7,9 +7,12 @@
 
 #include <cmocka.h>
 
-static uint64_t layer_bytes[] = {100, 100, 100, 100};
-const lh_model_profile four_layers = {
-    .layers = 4, .context = 64, .width = 576, .gather_row_bytes = 7000, .layer_bytes = layer_bytes};
+const lh_model_profile four_layers = {.layers = 4,
+                                      .context = 64,
+                                      .width = 576,
+                                      .gather_row_bytes = 7000,
+                                      .layer_bytes = {100, 100, 100, 100},
+                                      .row_bytes = {100, 100, 100, 100}};
 
 lh_fleet_options fleet_of_four_layers(uint32_t workers_expected) {
     return (lh_fleet_options){.model = &four_layers,

@@ -272,7 +272,6 @@ static void the_profile_adds_up(void **state) {
             held += lh_gguf_tensor_at(gguf, i)->bytes;
         assert_int_equal(counted, held + (tied ? profile.embedding_bytes : 0));
         assert_int_equal(profile.layer_bytes[0], profile.layer_bytes[1]);
-        lh_model_profile_reset(&profile);
         lh_model_file_close(file);
     }
 }
