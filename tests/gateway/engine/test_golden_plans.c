@@ -137,7 +137,7 @@ static void draw_options(random_fleet *f, bool has_aim) {
     f->options.model = &f->model;
     f->options.links = f->links;
     f->options.has_aim = has_aim;
-    f->options.aim = (lh_aim){.goal = goal,
+    f->options.aim = (lh_aim){.goal = has_aim ? goal : LH_GOAL_TPOT,
                               .prompt_rows = prompt_rows,
                               .position = 512,
                               .sequences_max = sequences_max,
