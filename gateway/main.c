@@ -117,7 +117,9 @@ static lh_self_description describe_self(gateway *g) {
 
 /* Prompts and answers of a length that is common, until something is known of those that come. */
 static lh_aim aim_of(const lh_gateway_settings *s, const lh_wire_policy *wire) {
-    lh_aim aim = {.prompt_rows = 512,
+    lh_aim aim = {.sites = s->sites,
+                  .stages = (uint32_t)s->stages,
+                  .prompt_rows = 512,
                   .position = 1024,
                   .sequences_max = lh_min_u32((uint32_t)s->max_sequences, 8),
                   .token_us_max = (double)s->token_ms_max * 1000,
@@ -145,8 +147,6 @@ static lh_status start_engine(gateway *g, lh_error *error) {
         .replicas = (uint32_t)s->replicas,
         .spot_check_rate = spot_check_rate,
         .fleet = {.model = &g->model.profile,
-                  .planner = {.sites = s->sites, .stages = (uint32_t)s->stages},
-                  .has_aim = strcmp(s->objective, "off") != 0,
                   .aim = aim_of(s, &wire),
                   .teams = teams,
                   .chain_name = "main",
@@ -185,10 +185,9 @@ static lh_status start_engine(gateway *g, lh_error *error) {
         .tls = has_tls ? &s->program.tls : NULL,
         .membership = g->membership,
         .limits = lh_h2_limits_of_program(&s->program),
-        .digest_threads =
-            cores > 4   ? 4
-            : cores > 0 ? (uint32_t)cores
-                        : 1,
+        .digest_threads = cores > 4   ? 4
+                          : cores > 0 ? (uint32_t)cores
+                                      : 1,
         .logs_digests = s->logits_digest,
         .self = describe_self(g),
         .traces = g->traces,

@@ -5,7 +5,6 @@
 #include "gateway/fleet/aimed_deal.h"
 #include "gateway/fleet/candidates.h"
 #include "gateway/fleet/first_plan.h"
-#include "gateway/fleet/planner.h"
 #include "gateway/fleet/registry.h"
 
 #include <assert.h>
@@ -19,11 +18,20 @@
 
 typedef struct member {
     char name[LH_WORKER_NAME_BYTES], site[LH_WORKER_NAME_BYTES];
-    lh_plan_worker worker; /* with these names */
+    lh_map_machine machine; /* as it says of itself */
     int64_t renewed_us;
     bool is_leaving;
     lh_replica_place place;
 } member;
+
+/* The workers whose lease runs, for the functions of replica_deal.h. */
+typedef struct living {
+    lh_replica_table table;
+    member *members[LH_WORKERS_MAX];
+    lh_map_machine machines[LH_WORKERS_MAX];
+    const char *sites[LH_WORKERS_MAX];
+    uint32_t replica_of[LH_WORKERS_MAX];
+} living;
 
 struct lh_replica_members {
     uint32_t replicas;
@@ -32,15 +40,8 @@ struct lh_replica_members {
     bool is_dealt;
     uint32_t count;
     member members[LH_WORKERS_MAX];
+    living living;
 };
-
-/* The workers whose lease runs, for the functions of replica_deal.h. */
-typedef struct living {
-    lh_replica_table table;
-    member *members[LH_WORKERS_MAX];
-    lh_plan_worker workers[LH_WORKERS_MAX];
-    uint32_t replica_of[LH_WORKERS_MAX];
-} living;
 
 lh_status lh_replica_members_create(uint32_t replicas, const lh_fleet_options *fleet,
                                     int64_t now_us, lh_replica_members **members, lh_error *error) {
@@ -71,19 +72,41 @@ static uint32_t home_of(const member *one) {
     return one->place.moving_to != LH_REPLICA_NONE ? one->place.moving_to : one->place.replica;
 }
 
-static void gather(lh_replica_members *members, int64_t now_us, living *l) {
+static bool is_counted(const lh_replica_members *members, const member *one, int64_t now_us) {
+    return !one->is_leaving && is_living(members, one, now_us);
+}
+
+static uint32_t count_living(const lh_replica_members *members, int64_t now_us) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < members->count; i++)
+        count += is_counted(members, &members->members[i], now_us);
+    return count;
+}
+
+/* Into members->living, until let_go. */
+static lh_status gather(lh_replica_members *members, int64_t now_us, lh_error *error) {
+    living *l = &members->living;
     uint32_t count = 0;
     for (uint32_t i = 0; i < members->count; i++) {
         member *one = &members->members[i];
-        if (one->is_leaving || !is_living(members, one, now_us))
+        if (!is_counted(members, one, now_us))
             continue;
         l->members[count] = one;
-        l->workers[count] = one->worker;
+        l->machines[count] = one->machine;
+        l->sites[count] = one->site;
         l->replica_of[count++] = home_of(one);
     }
-    lh_planner_compare_speeds(l->workers, count);
-    l->table = (lh_replica_table){members->options.model, &members->options.planner, l->workers,
-                                  count, members->replicas};
+    assert(count <= LH_WORKERS_MAX);
+    l->table = (lh_replica_table){NULL, l->machines, l->sites, count, members->replicas};
+    lh_even_compare_speeds(l->machines, count);
+    lh_even_order_sites(l->machines, l->sites, count, members->options.aim.sites);
+    return lh_even_split_create(members->options.model, l->machines, count, &members->options.aim,
+                                &l->table.split, error);
+}
+
+static void let_go(lh_replica_members *members) {
+    lh_even_split_destroy(members->living.table.split);
+    members->living.table.split = NULL;
 }
 
 static member *find(lh_replica_members *members, const char *name) {
@@ -106,7 +129,7 @@ static member *make_place(lh_replica_members *members, int64_t now_us) {
 
 static void deal(lh_replica_members *members, living *l) {
     assert(!members->is_dealt);
-    uint32_t made = members->options.has_aim
+    uint32_t made = members->options.aim.goal != LH_GOAL_EVEN
                         ? lh_aimed_deal(&members->options, &l->table, l->replica_of)
                         : lh_replica_deal(&l->table, l->replica_of);
     for (uint32_t i = 0; i < l->table.count; i++) {
@@ -124,10 +147,14 @@ static void deal(lh_replica_members *members, living *l) {
                members->replicas);
 }
 
-static bool is_time_to_deal(const lh_replica_members *members, const living *l, int64_t now_us) {
-    return now_us >= lh_first_plan_due_us(l->table.count, members->options.workers_expected,
-                                          members->options.plan_delay_us, members->created_us,
-                                          members->changed_us);
+static bool is_time_to_deal(const lh_replica_members *members, int64_t now_us) {
+    return now_us >= lh_first_plan_due_us(
+                         count_living(members, now_us), members->options.workers_expected,
+                         members->options.plan_delay_us, members->created_us, members->changed_us);
+}
+
+static bool is_time_to_mend(const lh_replica_members *members, int64_t now_us) {
+    return now_us >= members->mended_us + MEND_INTERVAL_US;
 }
 
 static void settle_newcomer(const lh_replica_members *members, member *one, living *l) {
@@ -145,7 +172,7 @@ static void settle_newcomer(const lh_replica_members *members, member *one, livi
 static void mend(lh_replica_members *members, const living *l, int64_t now_us) {
     uint32_t worker, replica;
     char from[LH_WORKER_NAME_BYTES], to[LH_WORKER_NAME_BYTES];
-    if (now_us < members->mended_us + MEND_INTERVAL_US)
+    if (!is_time_to_mend(members, now_us))
         return;
     members->mended_us = now_us;
     if (!lh_replica_mend(&l->table, l->replica_of, &worker, &replica))
@@ -159,9 +186,27 @@ static void mend(lh_replica_members *members, const living *l, int64_t now_us) {
     one->place.moving_to = replica == one->place.replica ? LH_REPLICA_NONE : replica;
 }
 
+/* Deals, settles and mends, as far as it is time to. */
+static lh_status place(lh_replica_members *members, member *one, int64_t now_us, lh_error *error) {
+    living *l = &members->living;
+    const bool has_place = one->place.replica != LH_REPLICA_NONE;
+    if (members->is_dealt ? has_place && !is_time_to_mend(members, now_us)
+                          : !is_time_to_deal(members, now_us))
+        return LH_OK;
+    lh_status status = gather(members, now_us, error);
+    if (status != LH_OK)
+        return status;
+    if (!members->is_dealt)
+        deal(members, l);
+    if (one->place.replica == LH_REPLICA_NONE)
+        settle_newcomer(members, one, l);
+    mend(members, l, now_us);
+    let_go(members);
+    return LH_OK;
+}
+
 lh_status lh_replica_members_note(lh_replica_members *members, const lh_worker_report *report,
-                                  int64_t now_us, lh_replica_place *place, lh_error *error) {
-    living l;
+                                  int64_t now_us, lh_replica_place *where, lh_error *error) {
     member *one = find(members, report->name);
     if (!one) {
         one = make_place(members, now_us);
@@ -173,20 +218,12 @@ lh_status lh_replica_members_note(lh_replica_members *members, const lh_worker_r
         members->changed_us = now_us;
     }
     snprintf(one->site, sizeof one->site, "%s", report->site);
-    one->worker = lh_candidates_offer_of(report);
-    one->worker.name = one->name;
-    one->worker.site = one->site;
+    one->machine = lh_candidates_machine_of(report);
     one->renewed_us = now_us;
     one->is_leaving = report->leaving;
-    gather(members, now_us, &l);
-    if (!members->is_dealt && is_time_to_deal(members, &l, now_us))
-        deal(members, &l);
-    if (members->is_dealt && one->place.replica == LH_REPLICA_NONE)
-        settle_newcomer(members, one, &l);
-    if (members->is_dealt)
-        mend(members, &l, now_us);
-    *place = one->place;
-    return LH_OK;
+    lh_status status = place(members, one, now_us, error);
+    *where = one->place;
+    return status;
 }
 
 void lh_replica_members_moved(lh_replica_members *members, const char *worker) {

@@ -23,8 +23,8 @@ typedef struct lh_replica_place {
     uint32_t moving_to;
 } lh_replica_place;
 
-/* A worker reports; *place: where it belongs. LH_ERR_LIMIT: too many workers. */
+/* A worker reports; *where: where it belongs. LH_ERR_LIMIT: too many workers; LH_ERR_NO_MEMORY. */
 lh_status lh_replica_members_note(lh_replica_members *members, const lh_worker_report *report,
-                                  int64_t now_us, lh_replica_place *place, lh_error *error);
+                                  int64_t now_us, lh_replica_place *where, lh_error *error);
 /* The chain that the worker was to leave has let it go: it belongs to the other one now. */
 void lh_replica_members_moved(lh_replica_members *members, const char *worker);

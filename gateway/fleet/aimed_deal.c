@@ -16,7 +16,8 @@ typedef struct dealing {
 
 static lh_status deal(dealing *d, const lh_fleet_options *options, const lh_replica_table *table,
                       uint32_t *replica_of) {
-    lh_status status = lh_live_map_offer(options, table->workers, table->count, &d->live, NULL);
+    lh_status status =
+        lh_live_map_offer(options, table->machines, table->sites, table->count, &d->live, NULL);
     if (status == LH_OK)
         status = lh_layout_deal_make_quickly(&d->live.map, &options->aim, table->replicas,
                                              replica_of, &d->deal, NULL);

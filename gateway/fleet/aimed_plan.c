@@ -58,8 +58,8 @@ static uint32_t find_spare(drafting *d, const lh_layout *layout, uint32_t stage)
     double least = INFINITY;
     for (uint32_t m = 0; m < map->machine_count; m++) {
         lh_layout tried = *layout;
-        if (has_machine(layout, m) ||
-            !lh_layout_stage_fits(map, &(lh_layout_stage){m, layout->stages[stage].layers}, &d->kv))
+        if (has_machine(layout, m) || !lh_layout_stage_fits(&map->model, &map->machines[m],
+                                                            layout->stages[stage].layers, &d->kv))
             continue;
         tried.stages[stage].machine = m;
         tried = without_gaps(&tried);

@@ -1,8 +1,11 @@
 /* The registry's workers, but for some. */
 #include "gateway/fleet/candidates.h"
 
+#include "gateway/plan/even_split.h"
 #include "gateway/plan/team.h"
 
+#include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 #define WEIGHT_OF_FASTEST 1000.0
@@ -20,13 +23,13 @@ void lh_candidates_find(const lh_registry *registry, const lh_link_avoidance *av
     }
 }
 
-lh_plan_worker lh_candidates_offer_of(const lh_worker_report *report) {
-    return (lh_plan_worker){.name = report->name,
-                            .site = report->site,
-                            .threads = report->threads,
-                            .memory_bytes = report->memory_bytes,
-                            .speed = report->speed,
-                            .kv_bytes = report->kv_bytes};
+lh_map_machine lh_candidates_machine_of(const lh_worker_report *report) {
+    lh_map_machine machine = {.threads = report->threads,
+                              .memory_bytes = report->memory_bytes,
+                              .start = report->speed,
+                              .kv_bytes = report->kv_bytes};
+    snprintf(machine.name, sizeof machine.name, "%s", report->name);
+    return machine;
 }
 
 static const lh_worker_report *report_of(const lh_worker *leader, const lh_candidate_team *team,
@@ -53,22 +56,22 @@ static uint64_t join_kv(const lh_kv_need *kv, const lh_worker *leader,
 
 void lh_candidates_weigh(const lh_worker *leader, const lh_candidate_team *team,
                          uint32_t *weights) {
-    lh_plan_worker offers[LH_TEAM_MEMBERS_MAX];
+    lh_map_machine machines[LH_TEAM_MEMBERS_MAX];
     double fastest_us = 0;
     for (uint32_t i = 0; i <= team->follower_count; i++)
-        offers[i] = lh_candidates_offer_of(report_of(leader, team, i));
-    lh_planner_compare_speeds(offers, team->follower_count + 1);
+        machines[i] = lh_candidates_machine_of(report_of(leader, team, i));
+    lh_even_compare_speeds(machines, team->follower_count + 1);
     for (uint32_t i = 0; i <= team->follower_count; i++)
-        if (fastest_us == 0 || offers[i].speed.token_us < fastest_us)
-            fastest_us = offers[i].speed.token_us;
+        if (fastest_us == 0 || machines[i].start.token_us < fastest_us)
+            fastest_us = machines[i].start.token_us;
     for (uint32_t i = 0; i <= team->follower_count; i++) {
-        double weight = WEIGHT_OF_FASTEST * fastest_us / offers[i].speed.token_us;
+        double weight = WEIGHT_OF_FASTEST * fastest_us / machines[i].start.token_us;
         weights[i] = weight > 1 ? (uint32_t)(weight + 0.5) : 1;
     }
 }
 
 /* The first member whose part does not fit is what limits all. */
-static void join_memory(lh_plan_worker *offer, const lh_worker *leader,
+static void join_memory(lh_map_machine *machine, const lh_worker *leader,
                         const lh_candidate_team *team, uint64_t embedding_bytes) {
     uint32_t weights[LH_TEAM_MEMBERS_MAX];
     double sum = 0;
@@ -79,42 +82,48 @@ static void join_memory(lh_plan_worker *offer, const lh_worker *leader,
     for (uint32_t i = 0; i <= team->follower_count; i++)
         lh_team_memory_add(&memory, report_of(leader, team, i)->memory_bytes, sum / weights[i],
                            embedding_bytes);
-    offer->memory_bytes = (uint64_t)memory.bytes;
-    offer->first_extra_bytes = lh_team_memory_first_extra(&memory, embedding_bytes);
+    machine->memory_bytes = (uint64_t)memory.bytes;
+    machine->first_extra_bytes = lh_team_memory_first_extra(&memory, embedding_bytes);
 }
 
-static void join_in(lh_plan_worker *offer, const lh_worker *leader, const lh_candidate_team *team,
+static void join_in(lh_map_machine *machine, const lh_worker *leader, const lh_candidate_team *team,
                     const lh_model_profile *model) {
     const uint32_t members = team->follower_count + 1;
     if (members == 1)
         return;
     for (uint32_t i = 0; i < team->follower_count; i++)
-        offer->threads += team->followers[i]->report.threads;
-    join_memory(offer, leader, team, model->embedding_bytes);
-    offer->kv_bytes = join_kv(&model->kv, leader, team);
-    offer->speed.prompt_us /= members;
-    offer->speed.token_us /= members;
+        machine->threads += team->followers[i]->report.threads;
+    join_memory(machine, leader, team, model->embedding_bytes);
+    machine->kv_bytes = join_kv(&model->kv, leader, team);
+    machine->start.prompt_us /= members;
+    machine->start.token_us /= members;
 }
 
-static void offer(const lh_candidates *candidates, const lh_model_profile *model,
-                  lh_plan_worker *offers) {
+static void list_machines(const lh_candidates *candidates, const lh_model_profile *model,
+                          lh_map_machine *machines, const char **sites) {
     for (uint32_t i = 0; i < candidates->count; i++) {
-        offers[i] = lh_candidates_offer_of(&candidates->workers[i]->report);
-        join_in(&offers[i], candidates->workers[i], &candidates->teams[i], model);
+        machines[i] = lh_candidates_machine_of(&candidates->workers[i]->report);
+        join_in(&machines[i], candidates->workers[i], &candidates->teams[i], model);
+        sites[i] = candidates->workers[i]->report.site;
     }
 }
 
-void lh_candidates_offer(const lh_candidates *candidates, const lh_model_profile *model,
-                         lh_plan_worker *offers) {
-    offer(candidates, model, offers);
-    lh_planner_compare_speeds(offers, candidates->count);
+void lh_candidates_machines_beside(const lh_candidates *candidates, const lh_candidates *others,
+                                   const lh_model_profile *model, const char *site_order,
+                                   lh_map_machine *machines) {
+    const uint32_t first = candidates->count, count = first + others->count;
+    const char *sites[2 * LH_WORKERS_MAX];
+    assert(first <= LH_WORKERS_MAX && others->count <= LH_WORKERS_MAX);
+    list_machines(candidates, model, machines, sites);
+    list_machines(others, model, machines + first, sites + first);
+    lh_even_compare_speeds(machines, count);
+    lh_even_order_sites(machines, sites, count, site_order);
 }
 
-void lh_candidates_offer_beside(const lh_candidates *candidates, const lh_candidates *others,
-                                const lh_model_profile *model, lh_plan_worker *offers) {
-    offer(candidates, model, offers);
-    offer(others, model, offers + candidates->count);
-    lh_planner_compare_speeds(offers, candidates->count + others->count);
+void lh_candidates_machines(const lh_candidates *candidates, const lh_model_profile *model,
+                            const char *site_order, lh_map_machine *machines) {
+    static const lh_candidates none;
+    lh_candidates_machines_beside(candidates, &none, model, site_order, machines);
 }
 
 const lh_worker *lh_candidates_search(const lh_candidates *candidates, const char *name) {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "gateway/fleet/link_avoidance.h"
-#include "gateway/fleet/planner.h"
 #include "gateway/plan/layout.h"
 #include "gateway/plan/team_map.h"
 
@@ -22,20 +21,22 @@ typedef struct lh_candidates {
 /* All but those that leave, are excluded, not reached or passed over, each alone. */
 void lh_candidates_find(const lh_registry *registry, const lh_link_avoidance *avoidance,
                         int64_t now_us, lh_candidates *candidates);
-/* What a worker alone has for the planner: its strings are the report's, its speed as measured. */
-lh_plan_worker lh_candidates_offer_of(const lh_worker_report *report);
+/* What a worker alone says of itself, without site and points. */
+lh_map_machine lh_candidates_machine_of(const lh_worker_report *report);
 /* How a team's work, and what it holds, is divided: weights[members], the leader's first, by what
  * each has measured of a token at a time; those that are nearly as fast get the same. */
 void lh_candidates_weigh(const lh_worker *leader, const lh_candidate_team *team, uint32_t *weights);
-/* As the planner wants them: offers[LH_WORKERS_MAX], with comparable speeds. A team has the memory
- * that all its members have for their parts, but for the embedding, of which each has the whole,
- * and the speed of all of them together, as if their site's network took no time, and room for keys
- * and values of which each keeps its heads'. */
-void lh_candidates_offer(const lh_candidates *candidates, const lh_model_profile *model,
-                         lh_plan_worker *offers);
-/* The same of others, too, behind them: all are comparable. offers[2 * LH_WORKERS_MAX]. */
-void lh_candidates_offer_beside(const lh_candidates *candidates, const lh_candidates *others,
-                                const lh_model_profile *model, lh_plan_worker *offers);
+/* As machines of an even split (even_split.h), by what they say of themselves: their speeds are
+ * comparable, and their sites in the order of site_order. machines[candidates->count]. A team has
+ * the memory that all its members have for their parts, but for the embedding, of which each has
+ * the whole, and the speed of all of them together, as if their site's network took no time, and
+ * room for keys and values of which each keeps its heads'. */
+void lh_candidates_machines(const lh_candidates *candidates, const lh_model_profile *model,
+                            const char *site_order, lh_map_machine *machines);
+/* The same of others, too, behind them: all are comparable. */
+void lh_candidates_machines_beside(const lh_candidates *candidates, const lh_candidates *others,
+                                   const lh_model_profile *model, const char *site_order,
+                                   lh_map_machine *machines);
 /* Among those that lead or are alone; NULL: it is not. */
 const lh_worker *lh_candidates_search(const lh_candidates *candidates, const char *name);
 /* Makes candidates that are alone the teams of a map that was drawn of `alone`, whose machines they

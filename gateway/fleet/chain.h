@@ -13,9 +13,9 @@
 
 #include "common/protocol/step.h"
 #include "common/protocol/wire_type.h"
-#include "gateway/fleet/planner.h"
 #include "gateway/fleet/registry.h"
 #include "gateway/fleet/relays.h"
+#include "gateway/plan/layout.h"
 
 #include <stdbool.h>
 #include <stdint.h>

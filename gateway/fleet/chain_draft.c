@@ -4,13 +4,43 @@
 #include "gateway/fleet/aimed_plan.h"
 #include "gateway/fleet/held_plan.h"
 #include "gateway/fleet/teams.h"
+#include "gateway/plan/even_split.h"
+
+#include <stdlib.h>
+
+/* An even split, and its machines. */
+typedef struct evenly {
+    lh_map_machine *machines;
+    lh_even_split *split;
+} evenly;
+
+/* `others` behind the candidates, so that all are comparable. */
+static lh_status split_create(const lh_fleet_options *options, const lh_candidates *candidates,
+                              const lh_candidates *others, evenly *e, lh_error *error) {
+    const uint32_t count = candidates->count + others->count;
+    *e = (evenly){.machines = calloc((size_t)count + 1, sizeof *e->machines)};
+    if (!e->machines)
+        return lh_fail(error, LH_ERR_NO_MEMORY, "no memory to plan for %u workers", count);
+    lh_candidates_machines_beside(candidates, others, options->model, options->aim.sites,
+                                  e->machines);
+    return lh_even_split_create(options->model, e->machines, count, &options->aim, &e->split,
+                                error);
+}
+
+static void split_destroy(evenly *e) {
+    lh_even_split_destroy(e->split);
+    free(e->machines);
+}
 
 static lh_status revise(const lh_fleet_options *options, const lh_candidates *candidates,
                         const lh_layout *before, lh_layout *plan, lh_error *error) {
-    lh_plan_worker offers[LH_WORKERS_MAX];
-    lh_candidates_offer(candidates, options->model, offers);
-    return lh_planner_revise(options->model, offers, candidates->count, &options->planner, before,
-                             plan, error);
+    static const lh_candidates none;
+    evenly e;
+    lh_status status = split_create(options, candidates, &none, &e, error);
+    if (status == LH_OK)
+        status = lh_even_split_revise(e.split, before, plan, error);
+    split_destroy(&e);
+    return status;
 }
 
 /* What a search that is cut short finds no place for may still fit; and where it does not, the
@@ -19,7 +49,7 @@ static lh_status make_plan(const lh_fleet_options *options, const lh_live_planne
                            const lh_candidates *candidates, const lh_layout *before,
                            lh_layout *plan, lh_error *error) {
     lh_status status = LH_ERR_LIMIT;
-    if (options->has_aim) {
+    if (options->aim.goal != LH_GOAL_EVEN) {
         const lh_aim aim = lh_live_planner_aim(planner);
         status =
             lh_aimed_plan_make(options, candidates, &planner->speeds, &aim, before, plan, error);
@@ -107,15 +137,21 @@ static bool find_members(const lh_chain *chain, const lh_candidates *alone, lh_c
 static lh_status split_gain(const lh_fleet_options *options, const lh_candidates *candidates,
                             const lh_candidates *members, const lh_layout *before, lh_layout *plan,
                             double *gain) {
-    lh_plan_worker offers[2 * LH_WORKERS_MAX];
-    lh_error error;
-    lh_candidates_offer_beside(candidates, members, options->model, offers);
-    lh_status status = lh_planner_split(options->model, offers, candidates->count,
-                                        &options->planner, plan, &error);
-    *gain = status == LH_OK
-                ? lh_planner_slowest(options->model, offers + candidates->count, before) /
-                      lh_planner_slowest(options->model, offers, plan)
-                : 0;
+    uint32_t all[LH_WORKERS_MAX];
+    evenly e;
+    lh_layout present = *before;
+    *gain = 0;
+    for (uint32_t i = 0; i < candidates->count; i++)
+        all[i] = i;
+    for (uint32_t i = 0; i < present.stage_count; i++)
+        present.stages[i].machine += candidates->count;
+    lh_status status = split_create(options, candidates, members, &e, NULL);
+    if (status == LH_OK)
+        status = lh_even_split_find(e.split, all, candidates->count, plan, NULL);
+    if (status == LH_OK)
+        *gain =
+            lh_even_split_slowest_us(e.split, &present) / lh_even_split_slowest_us(e.split, plan);
+    split_destroy(&e);
     return status;
 }
 

@@ -11,10 +11,8 @@
 /* The model and the texts outlive the fleet. */
 typedef struct lh_fleet_options {
     const lh_model_profile *model;
-    lh_planner_options planner;
-    /* what the chain is to be good at: better ones are looked for while it serves (live_planner.h).
-     * Without it every worker has a place that the planner can give one */
-    bool has_aim;
+    /* what the chain is to be good at: better ones are looked for while it serves (live_planner.h),
+     * but where the goal is EVEN, with which every worker that can has a place */
     lh_aim aim;
     /* workers of a site that compute each stage together (teams.h) */
     lh_team_policy teams;

@@ -230,7 +230,8 @@ static uint64_t part_bytes(const lh_handover *handover, const lh_chain_stage *st
                            uint32_t member) {
     const lh_model_profile *model = handover->options->model;
     const lh_chain_team *team = &stage->team;
-    uint64_t bytes = lh_planner_stage_bytes(model, stage->first_layer, stage->last_layer);
+    uint64_t bytes =
+        lh_layout_stage_bytes(model, (lh_map_layers){stage->first_layer, stage->last_layer});
     uint64_t whole = stage->first_layer == 0 ? model->embedding_bytes : 0, weights = 0;
     if (team->follower_count == 0)
         return bytes;
@@ -345,7 +346,7 @@ static bool has_probation(const lh_candidates *candidates) {
  * for its not having formed need not be better than what stands in for it. */
 static bool find_better(const lh_fleet_options *options, const lh_handover_view *view,
                         lh_candidates *stable, int64_t now_us, lh_layout *plan) {
-    if (options->has_aim)
+    if (options->aim.goal != LH_GOAL_EVEN)
         return lh_live_planner_proposes(view->planner, view->chain, stable, now_us, plan);
     const double gain = lh_draft_gain(options, view->planner, view->chain, stable, plan);
     return gain >= (has_probation(stable) ? NO_WORSE : LH_HANDOVER_WORTHWHILE);

@@ -2,8 +2,8 @@
  * whose chain was down. A pure function. */
 #pragma once
 
-#include "gateway/fleet/planner.h"
 #include "gateway/fleet/registry.h"
+#include "gateway/plan/layout.h"
 
 /* From the first layer on, always the worker that has loaded what comes next; of several the one
  * that was told so last, then the first in the list. Layers that nobody begins with are a stage of

@@ -4,6 +4,7 @@
 #include "common/base/arithmetic.h"
 #include "gateway/cost/hop_bytes.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -250,26 +251,28 @@ static void assume_links(lh_fleet_map *map) {
                 map->links[from][to] = (lh_map_link){LH_HOP_UNKNOWN_BYTES_PER_US, UNKNOWN_DELAY_US};
 }
 
-static lh_status add_offer(const lh_plan_worker *offer, const char *relay, lh_live_map *live,
-                           lh_error *error) {
-    lh_map_machine *machine;
-    lh_status status = add_machine(offer->name, offer->site, relay, live, &machine, error);
+/* machine: with its points; it may lie where it is added. */
+static lh_status add_offer(const lh_map_machine *machine, const char *site, const char *relay,
+                           lh_live_map *live, lh_error *error) {
+    const lh_map_machine offered = *machine;
+    lh_map_machine *added;
+    lh_status status = add_machine(offered.name, site, relay, live, &added, error);
     if (status != LH_OK)
         return status;
-    machine->memory_bytes = offer->memory_bytes;
-    machine->kv_bytes = offer->kv_bytes;
-    lh_map_machine_set_speed(machine, &offer->speed);
-    machine->first_extra_bytes = offer->first_extra_bytes;
-    machine->step_us = USUAL_STEP_US;
+    const uint32_t number = added->site;
+    *added = offered;
+    added->site = number;
+    added->step_us = USUAL_STEP_US;
     return LH_OK;
 }
 
-lh_status lh_live_map_offer(const lh_fleet_options *options, const lh_plan_worker *offers,
-                            uint32_t count, lh_live_map *live, lh_error *error) {
+lh_status lh_live_map_offer(const lh_fleet_options *options, const lh_map_machine *machines,
+                            const char *const *sites, uint32_t count, lh_live_map *live,
+                            lh_error *error) {
     lh_status status = LH_OK;
     lh_live_map_begin(options, live);
     for (uint32_t i = 0; i < count && status == LH_OK; i++)
-        status = add_offer(&offers[i], "", live, error);
+        status = add_offer(&machines[i], sites[i], "", live, error);
     add_links(options, live);
     assume_links(&live->map);
     return status;
@@ -286,12 +289,13 @@ bool lh_live_map_is_of_stages(const lh_candidates *candidates, const lh_stage_sp
 
 static lh_status add_offers(const lh_fleet_options *options, const lh_candidates *candidates,
                             lh_live_map *live, lh_error *error) {
-    lh_plan_worker offers[LH_WORKERS_MAX];
     lh_status status = LH_OK;
-    lh_candidates_offer(candidates, options->model, offers);
+    assert(live->map.machine_count == 0);
+    lh_candidates_machines(candidates, options->model, options->aim.sites, live->machines);
     for (uint32_t i = 0; i < candidates->count && status == LH_OK; i++) {
         const lh_worker *worker = candidates->workers[i];
-        status = add_offer(&offers[i], relay_of(options, &worker->report), live, error);
+        status = add_offer(&live->machines[i], worker->report.site,
+                           relay_of(options, &worker->report), live, error);
         if (status == LH_OK)
             note_process(options, worker, live, i);
     }

@@ -41,13 +41,15 @@ lh_status lh_live_map_add(const lh_fleet_options *options, const lh_candidates *
  * measured anything; LH_ERR_LIMIT: more sites than a map has room for. */
 lh_status lh_live_map_make(const lh_fleet_options *options, const lh_candidates *candidates,
                            const lh_stage_speeds *speeds, lh_live_map *map, lh_error *error);
-/* Machines that are known by their offers (planner.h) alone, which are to be comparable, in their
- * order, each reached directly; and every two sites have a way: links that nobody has measured are
- * one class, 100 Mbit/s and 10 ms. Into *map. LH_ERR_LIMIT as above. */
-lh_status lh_live_map_offer(const lh_fleet_options *options, const lh_plan_worker *offers,
-                            uint32_t count, lh_live_map *map, lh_error *error);
+/* Machines that are known by what they say of themselves alone, with comparable speeds
+ * (even_split.h), in their order, each reached directly at the site of this name; and every two
+ * sites have a way: links that nobody has measured are one class, 100 Mbit/s and 10 ms. Into *map.
+ * LH_ERR_LIMIT as above. */
+lh_status lh_live_map_offer(const lh_fleet_options *options, const lh_map_machine *machines,
+                            const char *const *sites, uint32_t count, lh_live_map *map,
+                            lh_error *error);
 /* As _make, at once, for whoever has to plan with what is known: every candidate is a machine, or
- * one together with its team, in their order, all by their offers where the speed of one is not
+ * one together with its team, in their order, all by what they say where the speed of one is not
  * known from stages; and every two sites have a way. LH_ERR_UNAVAILABLE: there is no candidate;
  * LH_ERR_LIMIT as above. */
 lh_status lh_live_map_assume(const lh_fleet_options *options, const lh_candidates *candidates,

@@ -71,8 +71,8 @@ static bool is_needed(const lh_live_planner *planner, const lh_plan_study *study
 
 static bool is_time(const lh_live_planner *planner, const lh_chain *chain, int64_t now_us) {
     const lh_fleet_options *options = planner->options;
-    return options->has_aim && options->rebalance_delay_us > 0 && !planner->is_searching &&
-           chain->state == LH_CHAIN_READY &&
+    return options->aim.goal != LH_GOAL_EVEN && options->rebalance_delay_us > 0 &&
+           !planner->is_searching && chain->state == LH_CHAIN_READY &&
            now_us >= chain->ready_us + options->rebalance_delay_us &&
            now_us >= planner->begun_us + options->rebalance_delay_us;
 }

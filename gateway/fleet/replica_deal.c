@@ -19,13 +19,12 @@
 /* With one more, or one fewer, worker than belong to it; NONE: neither. */
 static bool holds_model(const lh_replica_table *t, const uint32_t *replica_of, uint32_t replica,
                         uint32_t with, uint32_t without) {
-    lh_plan_worker group[LH_WORKERS_MAX];
-    lh_layout plan;
-    uint32_t count = 0;
+    uint32_t group[LH_WORKERS_MAX], count = 0;
+    lh_layout layout;
     for (uint32_t i = 0; i < t->count; i++)
         if ((replica_of[i] == replica || i == with) && i != without)
-            group[count++] = t->workers[i];
-    return count > 0 && lh_planner_split(t->model, group, count, t->options, &plan, NULL) == LH_OK;
+            group[count++] = i;
+    return lh_even_split_find(t->split, group, count, &layout, NULL) == LH_OK;
 }
 
 bool lh_replica_is_complete(const lh_replica_table *table, const uint32_t *replica_of,
@@ -41,22 +40,22 @@ static uint32_t size_of(const lh_replica_table *t, const uint32_t *replica_of, u
 }
 
 /* Layers in a while, in the planner's terms: what is dealt evenly. */
-static double strength_of(const lh_plan_worker *worker) {
-    return 1 / worker->speed.prompt_us;
+static double strength_of(const lh_replica_table *t, uint32_t worker) {
+    return 1 / t->machines[worker].start.prompt_us;
 }
 
 static double sum_strength(const lh_replica_table *t, const uint32_t *replica_of,
                            uint32_t replica) {
     double strength = 0;
     for (uint32_t i = 0; i < t->count; i++)
-        strength += replica_of[i] == replica ? strength_of(&t->workers[i]) : 0;
+        strength += replica_of[i] == replica ? strength_of(t, i) : 0;
     return strength;
 }
 
 static bool is_at_site(const lh_replica_table *t, const uint32_t *replica_of, uint32_t replica,
-                       const char *site) {
+                       uint32_t site) {
     for (uint32_t i = 0; i < t->count; i++)
-        if (replica_of[i] == replica && strcmp(t->workers[i].site, site) == 0)
+        if (replica_of[i] == replica && t->machines[i].site == site)
             return true;
     return false;
 }
@@ -77,13 +76,14 @@ typedef struct dealing {
 } dealing;
 
 static void sort_by_place(dealing *d) {
-    const lh_plan_worker *workers = d->table->workers;
-    for (uint32_t i = 0; i < d->table->count; i++) {
+    const lh_replica_table *t = d->table;
+    for (uint32_t i = 0; i < t->count; i++) {
         uint32_t at = i;
         for (; at > 0; at--) {
-            const lh_plan_worker *before = &workers[d->order[at - 1]];
-            int sites = strcmp(before->site, workers[i].site);
-            if (sites < 0 || (sites == 0 && strcmp(before->name, workers[i].name) < 0))
+            const uint32_t before = d->order[at - 1];
+            int sites = strcmp(t->sites[before], t->sites[i]);
+            if (sites < 0 ||
+                (sites == 0 && strcmp(t->machines[before].name, t->machines[i].name) < 0))
                 break;
             d->order[at] = d->order[at - 1];
         }
@@ -93,17 +93,16 @@ static void sort_by_place(dealing *d) {
 
 /* < 0: it cannot hold the model. */
 static double value_of_run(const dealing *d, uint32_t first, uint32_t last) {
-    lh_plan_worker group[LH_WORKERS_MAX];
-    lh_layout plan;
+    const lh_replica_table *t = d->table;
+    lh_layout layout;
     double strength = 0;
     uint32_t crossings = 0;
     for (uint32_t i = first; i < last; i++) {
-        group[i - first] = d->table->workers[d->order[i]];
-        strength += strength_of(&group[i - first]);
-        crossings += i > first && strcmp(group[i - first].site, group[i - first - 1].site) != 0;
+        strength += strength_of(t, d->order[i]);
+        crossings +=
+            i > first && t->machines[d->order[i]].site != t->machines[d->order[i - 1]].site;
     }
-    if (lh_planner_split(d->table->model, group, last - first, d->table->options, &plan, NULL) !=
-        LH_OK)
+    if (lh_even_split_find(t->split, d->order + first, last - first, &layout, NULL) != LH_OK)
         return -1;
     return strength / (1 + CROSSING_COST * crossings);
 }
@@ -131,9 +130,9 @@ static void cut_evenly(const dealing *d, uint32_t replicas, uint32_t *replica_of
     const lh_replica_table *t = d->table;
     double all = 0, before = 0;
     for (uint32_t i = 0; i < t->count; i++)
-        all += strength_of(&t->workers[i]);
+        all += strength_of(t, i);
     for (uint32_t i = 0; i < t->count; i++) {
-        double strength = strength_of(&t->workers[d->order[i]]);
+        double strength = strength_of(t, d->order[i]);
         uint32_t replica = (uint32_t)((before + strength / 2) / all * replicas);
         replica_of[d->order[i]] = replica < replicas ? replica : replicas - 1;
         before += strength;
@@ -180,7 +179,7 @@ uint32_t lh_replica_deal(const lh_replica_table *table, uint32_t *replica_of) {
 uint32_t lh_replica_of_newcomer(const lh_replica_table *table, const uint32_t *replica_of,
                                 uint32_t newcomer) {
     const lh_replica_table *t = table;
-    const char *site = t->workers[newcomer].site;
+    const uint32_t site = t->machines[newcomer].site;
     uint32_t gathered = LH_REPLICA_NONE, weakest = 0;
     for (uint32_t r = 0; r < t->replicas; r++) {
         if (lh_replica_is_complete(t, replica_of, r))
@@ -226,7 +225,7 @@ static double worth_of_move(const lh_replica_table *t, const uint32_t *replica_o
     if (!holds_model(t, replica_of, donor, LH_REPLICA_NONE, worker) ||
         !holds_model(t, replica_of, torn, worker, LH_REPLICA_NONE))
         return -1;
-    double strength = strength_of(&t->workers[worker]), all = sum_strength(t, replica_of, donor);
+    double strength = strength_of(t, worker), all = sum_strength(t, replica_of, donor);
     return size_of(t, replica_of, donor) + 1 - strength / all;
 }
 

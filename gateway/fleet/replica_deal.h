@@ -6,8 +6,7 @@
  * needs it most; nobody else moves for its sake. */
 #pragma once
 
-#include "common/base/status.h"
-#include "gateway/fleet/planner.h"
+#include "gateway/plan/even_split.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -18,11 +17,11 @@
 /* The workers, and how many chains are wanted of them. Beside it goes replica_of[count]: the chain
  * of each worker, LH_REPLICA_NONE where it has none. */
 typedef struct lh_replica_table {
-    const lh_model_profile *model;
-    const lh_planner_options *options;
-    const lh_plan_worker *workers; /* their speeds are comparable (planner.h) */
-    uint32_t count;                /* 0..LH_WORKERS_MAX */
-    uint32_t replicas;             /* wanted: 1..LH_REPLICAS_MAX */
+    lh_even_split *split;           /* of these machines: whether some of them hold the model */
+    const lh_map_machine *machines; /* the workers */
+    const char *const *sites;       /* what their sites are called */
+    uint32_t count;                 /* 0..LH_WORKERS_MAX */
+    uint32_t replicas;              /* wanted: 1..LH_REPLICAS_MAX */
 } lh_replica_table;
 
 /* Whether a replica's workers can hold the model. */

@@ -9,14 +9,15 @@ static lh_status draw(const lh_fleet_options *options, const lh_live_planner *pl
                       lh_error *error) {
     static const lh_stage_speeds nothing; /* that counts beside offers */
     const bool is_of_stages = lh_live_map_is_of_stages(candidates, &planner->speeds);
-    const lh_aim aim = options->has_aim ? lh_live_planner_aim(planner) : options->aim;
+    const bool has_objective = options->aim.goal != LH_GOAL_EVEN;
+    const lh_aim aim = has_objective ? lh_live_planner_aim(planner) : options->aim;
     lh_team_sizes sizes;
     lh_team_map *drawn = NULL;
     lh_status status = lh_live_map_assume(options, candidates, &planner->speeds, live, error);
     if (status != LH_OK)
         return status;
     lh_live_map_note_teams(live, is_of_stages ? &planner->speeds : &nothing, present);
-    if (options->teams.is_auto && !options->has_aim)
+    if (options->teams.is_auto && !has_objective)
         sizes = lh_team_sizes_fastest(&live->map, &aim);
     else
         status = lh_team_policy_choose_quickly(&options->teams, &live->map, &aim, &sizes, error);

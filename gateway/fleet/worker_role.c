@@ -108,7 +108,7 @@ static void explain_spare(lh_role_inquiry *inquiry, const lh_worker *worker, cha
         snprintf(reason, LH_ERROR_MESSAGE_BYTES,
                  "it has just come: the chain may change for it in %d s",
                  seconds_until(worker->joined_us + delay_us, now_us));
-    else if (options->has_aim)
+    else if (options->aim.goal != LH_GOAL_EVEN)
         explain_aim(&inquiry->view, worker, reason);
     else
         explain_gain(inquiry, reason);

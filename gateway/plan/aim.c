@@ -12,7 +12,7 @@
 /* Kernels take rows by eights: shorter chunks are not worth their while. */
 #define CHUNK_ROWS_MIN 8u
 
-static const char *const names[] = {"ttft", "tpot", "throughput"};
+static const char *const names[] = {"off", "ttft", "tpot", "throughput"};
 
 bool lh_goal_parse(const char *name, lh_goal *goal) {
     for (uint32_t i = 0; i < sizeof names / sizeof names[0]; i++)
@@ -55,6 +55,10 @@ static uint32_t group_sizes(const lh_aim *aim, lh_aim_size *sizes) {
 
 uint32_t lh_aim_sizes(const lh_aim *aim, lh_aim_size sizes[LH_AIM_SIZES_MAX]) {
     switch (aim->goal) {
+    case LH_GOAL_EVEN:
+        sizes[0] = (lh_aim_size){.rows = LH_EVEN_ROWS, .chunks = 1};
+        sizes[1] = (lh_aim_size){.is_decode = true, .rows = 1};
+        return 2;
     case LH_GOAL_TTFT:
         return chunk_sizes(aim, sizes);
     case LH_GOAL_TPOT:
@@ -88,6 +92,8 @@ static double groups_value(const lh_aim *aim, const lh_aim_size *size, double ri
 double lh_aim_value(const lh_aim *aim, const lh_aim_size *size, double ring_us, double busiest_us) {
     uint32_t groups;
     switch (aim->goal) {
+    case LH_GOAL_EVEN:
+        return busiest_us;
     case LH_GOAL_TTFT:
         return ring_us + (size->chunks - 1) * busiest_us;
     case LH_GOAL_TPOT:

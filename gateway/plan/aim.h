@@ -8,21 +8,30 @@
  *   throughput  k groups of n sequences:   max(ring, k busiest) / (k n), a little more where the
  *               two are close (decode_groups.h); none where a token takes longer than the bound
  *
- * All grow with ring and with busiest: so of layouts whose busiest part is the same the one with
+ * These grow with ring and with busiest: so of layouts whose busiest part is the same the one with
  * the shortest ring is best, which is what the searches rely on. The scheduler itself goes on from
  * there: its cuts of a prompt have ramps and column shards as well, so its first token is
- * no later than what ttft says, as far as its search finds them. Thread: any. */
+ * no later than what ttft says, as far as its search finds them.
+ *
+ * Without an objective the aim is another one, `even`: all machines that can have a stage have one,
+ * in the order of sites, and the slowest stage takes as little as can be for LH_EVEN_ROWS rows of a
+ * prompt, then for a token (even_split.h). Links do not count. Thread: any. */
 #pragma once
 
 #include "common/protocol/wire_type.h"
 #include "gateway/cost/cost_model.h"
 
 #define LH_AIM_SIZES_MAX 16u
+#define LH_EVEN_ROWS     512u
 
-typedef enum lh_goal { LH_GOAL_TTFT, LH_GOAL_TPOT, LH_GOAL_THROUGHPUT } lh_goal;
+typedef enum lh_goal { LH_GOAL_EVEN, LH_GOAL_TTFT, LH_GOAL_TPOT, LH_GOAL_THROUGHPUT } lh_goal;
 
 typedef struct lh_aim {
     lh_goal goal;
+    /* of EVEN: the order of sites along the chain, "home,office", others follow by name ("" or
+     * NULL: all do); and how many machines to use, 0: all */
+    const char *sites;
+    uint32_t stages;
     uint32_t prompt_rows;   /* of a prompt, 1 or more */
     uint32_t position;      /* at which tokens are made */
     uint32_t sequences_max; /* of throughput: how many decode at once, 1 or more */
@@ -37,7 +46,7 @@ typedef struct lh_aim_size {
     uint32_t chunks; /* of a prompt */
 } lh_aim_size;
 
-/* "ttft", "tpot", "throughput". */
+/* "off" (EVEN), "ttft", "tpot", "throughput". */
 bool lh_goal_parse(const char *name, lh_goal *goal);
 const char *lh_goal_name(lh_goal goal);
 

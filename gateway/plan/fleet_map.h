@@ -67,6 +67,8 @@ typedef struct lh_map_machine {
     uint32_t site;
     uint64_t memory_bytes; /* for weights */
     uint64_t kv_bytes;     /* for keys and values, beside that; 0: it is not known */
+    uint32_t threads;
+    lh_machine_speed start; /* as measured at its start; zeros: not. Plans go by the points below */
     /* what the first layers take of it beside their bytes: of a team each member has the whole
      * embedding; 0 of a machine alone */
     uint64_t first_extra_bytes;
@@ -121,6 +123,10 @@ typedef struct lh_fleet_map {
 /* Whether a plan can be made from these numbers. LH_ERR_INVALID: which one is impossible, of which
  * machine or link; LH_ERR_UNAVAILABLE: there is no machine. */
 lh_status lh_fleet_map_check(const lh_fleet_map *map, lh_error *error);
+static inline bool lh_machine_speed_is_known(const lh_machine_speed *speed) {
+    return speed->prompt_us > 0 && speed->token_us > 0;
+}
+
 /* Points from the two figures that a machine measures of itself. */
 void lh_map_machine_set_speed(lh_map_machine *machine, const lh_machine_speed *speed);
 /* The index of a name, or UINT32_MAX. */

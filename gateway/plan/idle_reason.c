@@ -77,13 +77,6 @@ static void look_at(const visit *v) {
     }
 }
 
-static uint64_t least_layer_bytes(const lh_model_profile *model) {
-    uint64_t least = model->layer_bytes[0];
-    for (uint32_t i = 1; i < model->layers; i++)
-        least = model->layer_bytes[i] < least ? model->layer_bytes[i] : least;
-    return least;
-}
-
 lh_status lh_idle_reasons_find(const lh_fleet_map *map, const lh_aim *aim,
                                const lh_layout_plan *plan, lh_idle_reason *reasons,
                                lh_error *error) {
@@ -94,7 +87,7 @@ lh_status lh_idle_reasons_find(const lh_fleet_map *map, const lh_aim *aim,
     lh_parts_want(parts, &plan->kv);
     lh_parts_price(parts, aim, &plan->size);
     const lh_layout layout = in_parts(parts, &plan->layout);
-    uint64_t least = least_layer_bytes(&map->model);
+    uint64_t least = lh_parts_least_layer(&map->model);
     for (uint32_t m = 0; m < map->machine_count; m++) {
         reasons[m] = (lh_idle_reason){.cause = map->machines[m].is_excluded ? LH_IDLE_EXCLUDED
                                                                             : LH_IDLE_MEMORY,

@@ -4,6 +4,7 @@
 #include "common/base/arithmetic.h"
 #include "gateway/cost/hop_bytes.h"
 
+#include <assert.h>
 #include <string.h>
 
 #define MIB 1048576.0
@@ -82,12 +83,11 @@ bool lh_layout_has_room(const lh_model_profile *model, const lh_map_machine *mac
     return held <= machine->memory_bytes && extra <= machine->memory_bytes - held;
 }
 
-bool lh_layout_stage_fits(const lh_fleet_map *map, const lh_layout_stage *stage,
-                          const lh_kv_need *need) {
-    const lh_map_machine *machine = &map->machines[stage->machine];
-    return lh_layout_has_room(&map->model, machine, stage->layers) &&
-           stage->layers.last - stage->layers.first <=
-               lh_kv_need_layers_max(need, machine->kv_bytes);
+bool lh_layout_stage_fits(const lh_model_profile *model, const lh_map_machine *machine,
+                          lh_map_layers layers, const lh_kv_need *need) {
+    assert(layers.first < layers.last && layers.last <= model->layers);
+    return lh_layout_has_room(model, machine, layers) &&
+           layers.last - layers.first <= lh_kv_need_layers_max(need, machine->kv_bytes);
 }
 
 uint32_t lh_layout_kv_pages(const lh_fleet_map *map, const lh_layout *layout) {
@@ -154,7 +154,7 @@ bool lh_layout_is_sound(const lh_layout *layout, const lh_fleet_map *map) {
             if (layout->stages[before].machine == stage->machine)
                 return false;
         if (stage->layers.first != next || stage->layers.last <= next || machine->is_excluded ||
-            !lh_layout_stage_fits(map, stage, &least) ||
+            !lh_layout_stage_fits(&map->model, machine, stage->layers, &least) ||
             map->links[from][machine->site].bytes_per_us == 0 || !keeps_pins(stage, map))
             return false;
         next = stage->layers.last;

@@ -38,9 +38,9 @@ bool lh_layout_has_room(const lh_model_profile *model, const lh_map_machine *mac
                         lh_map_layers layers);
 /* What a stage must hold, with the embedding or the head where it is the first or the last. */
 uint64_t lh_layout_stage_bytes(const lh_model_profile *model, lh_map_layers layers);
-/* Whether its machine has the memory for its layers, and so much room for keys and values. */
-bool lh_layout_stage_fits(const lh_fleet_map *map, const lh_layout_stage *stage,
-                          const lh_kv_need *need);
+/* Whether the machine has the memory for these layers, and so much room for keys and values. */
+bool lh_layout_stage_fits(const lh_model_profile *model, const lh_map_machine *machine,
+                          lh_map_layers layers, const lh_kv_need *need);
 /* Pages for keys and values that all stages have room for; UINT32_MAX: nobody knows. */
 uint32_t lh_layout_kv_pages(const lh_fleet_map *map, const lh_layout *layout);
 /* Of the bytes that a stage must hold, what the machine has neither in its memory nor on its disk.

@@ -3,6 +3,7 @@
 
 #include "gateway/plan/order_split.h"
 
+#include <assert.h>
 #include <math.h>
 
 /* Limits that are tried for one size. */
@@ -49,11 +50,12 @@ static lh_status resplit(const lh_fleet_map *map, const lh_aim *aim, const lh_la
     lh_parts *parts = NULL;
     lh_order_split split = {0};
     lh_found best = {.value = INFINITY};
+    assert(aim->goal != LH_GOAL_EVEN && order->stage_count <= LH_LAYOUT_STAGES_MAX);
     lh_status status = lh_fleet_map_check(map, error);
     if (status == LH_OK)
         status = lh_parts_create(map, &parts, error);
     if (status == LH_OK)
-        status = lh_order_split_init(&split, parts, order->stage_count, error);
+        status = lh_order_split_init(&split, parts, NULL, order->stage_count, error);
     if (status == LH_OK) {
         set_order(&split, order);
         search_all(parts, aim, tries, &split, &best);

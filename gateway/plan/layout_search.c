@@ -6,6 +6,7 @@
 #include "gateway/plan/order_polish.h"
 #include "gateway/plan/site_search.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -283,6 +284,7 @@ static lh_status search_all(search *s, lh_error *error) {
 static lh_status run(const lh_fleet_map *map, const lh_aim *aim, bool is_quick,
                      lh_layout_plan *plan, lh_error *error) {
     search *s = calloc(1, sizeof *s);
+    assert(aim->goal != LH_GOAL_EVEN);
     if (!s)
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory to plan");
     *s = (search){.map = map, .aim = aim, .is_quick = is_quick, .best.value = INFINITY};

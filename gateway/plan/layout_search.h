@@ -9,8 +9,8 @@
  * alone is tried as well, so that no plan is slower than the best of these.
  * Beside the plan goes a bound (ring_bound.h).
  *
- * Pure functions of the map and the aim: the same machines give the same plan, in whatever order
- * they stand. Thread: any. */
+ * Pure functions of the map and the aim, which is not EVEN (even_split.h): the same machines give
+ * the same plan, in whatever order they stand. Thread: any. */
 #pragma once
 
 #include "gateway/plan/limit_search.h"

@@ -30,7 +30,7 @@ lh_status lh_order_polish_init(lh_order_polish *polish, lh_parts *parts, const l
     polish->kept = calloc(ORDER_MAX, sizeof *polish->kept);
     if (!polish->kept)
         return lh_fail(error, LH_ERR_NO_MEMORY, "no memory to split the layers");
-    return lh_order_split_init(&polish->split, parts, ORDER_MAX, error);
+    return lh_order_split_init(&polish->split, parts, NULL, ORDER_MAX, error);
 }
 
 void lh_order_polish_reset(lh_order_polish *polish) {

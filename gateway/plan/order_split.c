@@ -1,4 +1,4 @@
-/* From each machine and each layer on to all machines behind it. */
+/* From each machine and each layer on to the machines behind it. */
 #include "gateway/plan/order_split.h"
 
 #include <assert.h>
@@ -7,19 +7,28 @@
 
 #define NOBODY UINT16_MAX
 
+/* Of the layers before one, with a machine's stage as the last. */
 struct lh_split_state {
-    double us; /* once around so far */
+    double us; /* once around so far, or the sum of squares; INFINITY: cannot be */
     uint16_t before_layer, before;
     uint16_t stages;
 };
 
-lh_status lh_order_split_init(lh_order_split *split, const lh_parts *parts, uint32_t capacity,
-                              lh_error *error) {
-    *split = (lh_order_split){.parts = parts, .capacity = capacity};
-    assert(capacity < NOBODY);
+struct lh_split_slowest {
+    double us, second_us;
+};
+
+lh_status lh_order_split_init(lh_order_split *split, const lh_parts *parts, const lh_parts *second,
+                              uint32_t capacity, lh_error *error) {
+    const size_t count = (size_t)(capacity + 1) * (parts->layers + 1);
+    assert(capacity < NOBODY && parts->layers < NOBODY);
+    assert(!second || second->machine_count == parts->machine_count);
+    *split = (lh_order_split){.parts = parts, .second = second, .capacity = capacity};
     split->order = calloc((size_t)capacity + 1, sizeof *split->order);
-    split->states = calloc((size_t)(capacity + 1) * (parts->layers + 1), sizeof *split->states);
-    if (split->order && split->states)
+    split->states = calloc(count, sizeof *split->states);
+    if (second)
+        split->slowest = calloc(count, sizeof *split->slowest);
+    if (split->order && split->states && (split->slowest || !second))
         return LH_OK;
     lh_order_split_reset(split);
     return lh_fail(error, LH_ERR_NO_MEMORY, "no memory to split %u layers", parts->layers);
@@ -28,12 +37,40 @@ lh_status lh_order_split_init(lh_order_split *split, const lh_parts *parts, uint
 void lh_order_split_reset(lh_order_split *split) {
     free(split->order);
     free(split->states);
+    free(split->slowest);
     *split = (lh_order_split){0};
 }
 
-static lh_split_state *states_of(const lh_order_split *s, uint32_t place) {
-    return s->states + (size_t)place * (s->parts->layers + 1);
+static size_t index_of(const lh_order_split *s, uint32_t place, uint32_t layer) {
+    return (size_t)place * (s->parts->layers + 1) + layer;
 }
+
+static lh_split_state *states_of(const lh_order_split *s, uint32_t place) {
+    return s->states + index_of(s, place, 0);
+}
+
+static void forget(const lh_order_split *s) {
+    assert(s->count <= s->capacity);
+    for (size_t i = 0; i < index_of(s, s->count, 0); i++)
+        s->states[i].us = INFINITY;
+}
+
+static void trace_back(const lh_order_split *s, uint32_t place, lh_layout *layout) {
+    const lh_split_state *at = &states_of(s, place)[s->parts->layers];
+    uint32_t last = s->parts->layers;
+    layout->stage_count = at->stages;
+    for (uint32_t i = at->stages; i-- > 0;) {
+        assert(at->before_layer < last);
+        layout->stages[i] = (lh_layout_stage){s->order[place], {at->before_layer, last}};
+        last = at->before_layer;
+        place = at->before;
+        if (i > 0)
+            at = &states_of(s, place)[last];
+    }
+    assert(last == 0);
+}
+
+/* ---- The shortest ring ---- */
 
 /* All stages of the machine at `place` that begin at a layer; `before` had the one before it. */
 static void extend(const lh_order_split *s, uint32_t place, uint32_t layer, uint32_t before,
@@ -51,27 +88,11 @@ static void extend(const lh_order_split *s, uint32_t place, uint32_t layer, uint
     }
 }
 
-static void trace_back(const lh_order_split *s, uint32_t place, lh_layout *layout) {
-    const lh_split_state *at = &states_of(s, place)[s->parts->layers];
-    uint32_t last = s->parts->layers;
-    layout->stage_count = at->stages;
-    for (uint32_t i = at->stages; i-- > 0;) {
-        layout->stages[i] = (lh_layout_stage){s->order[place], {at->before_layer, last}};
-        last = at->before_layer;
-        place = at->before;
-        if (i > 0)
-            at = &states_of(s, place)[last];
-    }
-    assert(last == 0);
-}
-
 bool lh_order_split_find(void *context, double busiest_max_us, lh_part_ring *ring) {
     const lh_order_split *s = context;
     uint32_t layers = s->parts->layers, best = NOBODY;
     double best_us = INFINITY;
-    assert(s->count <= s->capacity);
-    for (size_t i = 0; i < (size_t)s->count * (layers + 1); i++)
-        s->states[i].us = INFINITY;
+    forget(s);
     for (uint32_t place = 0; place < s->count; place++) {
         uint32_t site = s->parts->machines[s->order[place]].site;
         const lh_part_hop *in = &s->parts->hops[LH_PART_GATEWAY][site],
@@ -97,5 +118,60 @@ bool lh_order_split_find(void *context, double busiest_max_us, lh_part_ring *rin
         return false;
     trace_back(s, best, &ring->layout);
     lh_parts_measure(s->parts, ring);
+    return true;
+}
+
+/* ---- The even split ---- */
+
+static bool is_more_even(const lh_split_slowest *a, double a_squares, const lh_split_slowest *b,
+                         double b_squares) {
+    if (isinf(b_squares) || a->us != b->us)
+        return isinf(b_squares) || a->us < b->us;
+    if (a->second_us != b->second_us)
+        return a->second_us < b->second_us;
+    return a_squares < b_squares;
+}
+
+/* As extend; those behind the machine have a layer each left. */
+static void extend_evenly(const lh_order_split *s, uint32_t place, uint32_t layer,
+                          double squares_before, const lh_split_slowest *before) {
+    const lh_part_machine *machine = &s->parts->machines[s->order[place]],
+                          *second = &s->second->machines[s->order[place]];
+    for (uint32_t last = layer + 1; last + (s->count - place - 1) <= s->parts->layers; last++) {
+        const lh_map_layers layers = {layer, last};
+        if (!lh_parts_may_hold(s->parts, machine, layers))
+            continue;
+        double busy_us, us = lh_parts_stage_us(s->parts, machine, layers, &busy_us),
+                        second_us = lh_parts_stage_us(s->second, second, layers, &busy_us);
+        const lh_split_slowest slowest = {fmax(before->us, us), fmax(before->second_us, second_us)};
+        const double squares = squares_before + us * us;
+        lh_split_state *to = &states_of(s, place)[last];
+        lh_split_slowest *slowest_to = &s->slowest[index_of(s, place, last)];
+        if (!is_more_even(&slowest, squares, slowest_to, to->us))
+            continue;
+        *slowest_to = slowest;
+        *to = (lh_split_state){squares, (uint16_t)layer, (uint16_t)(place > 0 ? place - 1 : NOBODY),
+                               (uint16_t)(place + 1)};
+    }
+}
+
+bool lh_order_split_evenly(lh_order_split *split, lh_layout *layout) {
+    const uint32_t count = split->count, layers = split->parts->layers;
+    assert(split->second && count <= LH_LAYOUT_STAGES_MAX);
+    if (count == 0)
+        return false;
+    forget(split);
+    extend_evenly(split, 0, 0, 0, &(lh_split_slowest){0});
+    for (uint32_t place = 1; place < count; place++)
+        for (uint32_t layer = place; layer < layers; layer++) {
+            const size_t before = index_of(split, place - 1, layer);
+            if (isfinite(split->states[before].us))
+                extend_evenly(split, place, layer, split->states[before].us,
+                              &split->slowest[before]);
+        }
+    if (isinf(states_of(split, count - 1)[layers].us))
+        return false;
+    trace_back(split, count - 1, layout);
+    assert(layout->stage_count == count);
     return true;
 }

@@ -4,6 +4,7 @@
 #include "common/base/arithmetic.h"
 #include "gateway/cost/hop_bytes.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,83 +44,100 @@ static int by_nature(const lh_map_machine *a, const lh_map_machine *b) {
 
 typedef struct sortable {
     const lh_map_machine *machine;
-    const lh_fleet_map *map;
+    const lh_fleet_map *map; /* NULL: sites have no names */
 } sortable;
+
+static int by_site(const sortable *a, const sortable *b) {
+    if (a->map)
+        return strcmp(a->map->sites[a->machine->site], b->map->sites[b->machine->site]);
+    return compare(a->machine->site, b->machine->site);
+}
 
 static int by_all(const void *left, const void *right) {
     const sortable *a = left, *b = right;
     int order = by_nature(a->machine, b->machine);
     if (order == 0)
-        order = strcmp(a->map->sites[a->machine->site], b->map->sites[b->machine->site]);
+        order = by_site(a, b);
     return order ? order : strcmp(a->machine->name, b->machine->name);
 }
 
 /* ---- Life ---- */
 
-static void sum_layers(lh_parts *parts) {
-    const lh_model_profile *model = &parts->map->model;
+static void sum_layers(lh_parts *parts, uint32_t count) {
+    const lh_model_profile *model = parts->model;
+    assert(model->layers > 0 && model->layers <= LH_MAP_LAYERS_MAX);
     parts->layers = model->layers;
     for (uint32_t i = 0; i < model->layers; i++) {
         uint32_t pins = 0;
-        for (uint32_t m = 0; m < parts->map->machine_count; m++)
-            pins += parts->map->machines[m].pinned.first <= i &&
-                    i < parts->map->machines[m].pinned.last;
+        for (uint32_t m = 0; m < count; m++)
+            pins += parts->all[m].pinned.first <= i && i < parts->all[m].pinned.last;
         parts->row_mib[i + 1] = parts->row_mib[i] + (double)model->row_bytes[i] / MIB;
         parts->held_bytes[i + 1] = parts->held_bytes[i] + model->layer_bytes[i];
         parts->pinned_layers[i + 1] = parts->pinned_layers[i] + pins;
     }
 }
 
-static uint64_t least_layer(const lh_model_profile *model) {
+uint64_t lh_parts_least_layer(const lh_model_profile *model) {
     uint64_t least = model->layer_bytes[0];
     for (uint32_t i = 1; i < model->layers; i++)
         least = model->layer_bytes[i] < least ? model->layer_bytes[i] : least;
     return least;
 }
 
-static void take_machines(lh_parts *parts, sortable *order) {
-    const lh_fleet_map *map = parts->map;
-    uint64_t least = least_layer(&map->model);
-    for (uint32_t m = 0; m < map->machine_count; m++)
-        if (!map->machines[m].is_excluded && map->machines[m].memory_bytes >= least)
-            order[parts->machine_count++] = (sortable){&map->machines[m], map};
+static void take_machines(lh_parts *parts, uint32_t count, sortable *order) {
+    const uint64_t least = lh_parts_least_layer(parts->model);
+    for (uint32_t m = 0; m < count; m++)
+        if (!parts->all[m].is_excluded && parts->all[m].memory_bytes >= least)
+            order[parts->machine_count++] = (sortable){&parts->all[m], parts->map};
+    assert(parts->machine_count <= count);
     qsort(order, parts->machine_count, sizeof *order, by_all);
     for (uint32_t i = 0; i < parts->machine_count; i++)
         parts->machines[i] =
-            (lh_part_machine){.index = (uint32_t)(order[i].machine - map->machines),
+            (lh_part_machine){.index = (uint32_t)(order[i].machine - parts->all),
                               .site = order[i].machine->site,
                               .memory_bytes = order[i].machine->memory_bytes,
                               .first_extra_bytes = order[i].machine->first_extra_bytes,
                               .pinned = order[i].machine->pinned};
 }
 
-lh_status lh_parts_create(const lh_fleet_map *map, lh_parts **parts, lh_error *error) {
+static lh_status create(const lh_parts *of, uint32_t count, lh_parts **parts, lh_error *error) {
     lh_parts *p = calloc(1, sizeof *p);
-    sortable *order = calloc((size_t)map->machine_count + 1, sizeof *order);
-    lh_part_machine *machines = calloc((size_t)map->machine_count + 1, sizeof *machines);
+    sortable *order = calloc((size_t)count + 1, sizeof *order);
+    lh_part_machine *machines = calloc((size_t)count + 1, sizeof *machines);
     if (!p || !order || !machines) {
         free(machines);
         free(order);
         free(p);
-        return lh_fail(error, LH_ERR_NO_MEMORY, "no memory to plan for %u machines",
-                       map->machine_count);
+        return lh_fail(error, LH_ERR_NO_MEMORY, "no memory to plan for %u machines", count);
     }
-    p->map = map;
+    p->model = of->model;
+    p->all = of->all;
+    p->map = of->map;
     p->machines = machines;
-    sum_layers(p);
-    take_machines(p, order);
-    lh_parts_want(p, &map->model.kv);
+    sum_layers(p, count);
+    take_machines(p, count, order);
+    lh_parts_want(p, &p->model->kv);
     free(order);
     *parts = p;
     return LH_OK;
+}
+
+lh_status lh_parts_create(const lh_fleet_map *map, lh_parts **parts, lh_error *error) {
+    const lh_parts of = {.model = &map->model, .all = map->machines, .map = map};
+    return create(&of, map->machine_count, parts, error);
+}
+
+lh_status lh_parts_create_unlinked(const lh_model_profile *model, const lh_map_machine *machines,
+                                   uint32_t count, lh_parts **parts, lh_error *error) {
+    const lh_parts of = {.model = model, .all = machines};
+    return create(&of, count, parts, error);
 }
 
 void lh_parts_want(lh_parts *parts, const lh_kv_need *need) {
     parts->kv = *need;
     for (uint32_t m = 0; m < parts->machine_count; m++) {
         lh_part_machine *machine = &parts->machines[m];
-        machine->layers_max =
-            lh_kv_need_layers_max(need, parts->map->machines[machine->index].kv_bytes);
+        machine->layers_max = lh_kv_need_layers_max(need, parts->all[machine->index].kv_bytes);
     }
 }
 
@@ -133,9 +151,9 @@ void lh_parts_destroy(lh_parts *parts) {
 /* ---- Prices ---- */
 
 static void price_machine(lh_parts *parts, lh_part_machine *m, const lh_aim_size *size) {
-    const lh_map_machine *machine = &parts->map->machines[m->index];
+    const lh_map_machine *machine = &parts->all[m->index];
     lh_compute_profile unit = {.point_count = machine->point_count};
-    const lh_head_costs head = lh_layout_head_costs(&parts->map->model, machine);
+    const lh_head_costs head = lh_layout_head_costs(parts->model, machine);
     double rows = size->rows;
     memcpy(unit.points, machine->points, sizeof unit.points);
     double before = size->position + (size->is_decode ? 0 : (rows - 1) / 2);
@@ -168,9 +186,14 @@ static void price_hop(lh_parts *parts, uint32_t from, uint32_t to, const lh_aim 
         link->bytes_per_us > 0 ? bytes / link->bytes_per_us : INFINITY, link->delay_us};
 }
 
-void lh_parts_price(lh_parts *parts, const lh_aim *aim, const lh_aim_size *size) {
+void lh_parts_price_machines(lh_parts *parts, const lh_aim_size *size) {
     for (uint32_t m = 0; m < parts->machine_count; m++)
         price_machine(parts, &parts->machines[m], size);
+}
+
+void lh_parts_price(lh_parts *parts, const lh_aim *aim, const lh_aim_size *size) {
+    assert(parts->map);
+    lh_parts_price_machines(parts, size);
     for (uint32_t a = 0; a < parts->map->site_count; a++) {
         price_hop(parts, LH_PART_GATEWAY, a, aim, size);
         price_hop(parts, a, LH_PART_GATEWAY, aim, size);
@@ -183,7 +206,7 @@ void lh_parts_price(lh_parts *parts, const lh_aim *aim, const lh_aim_size *size)
 
 bool lh_parts_may_hold(const lh_parts *parts, const lh_part_machine *machine,
                        lh_map_layers layers) {
-    const lh_model_profile *model = &parts->map->model;
+    const lh_model_profile *model = parts->model;
     uint64_t bytes = parts->held_bytes[layers.last] - parts->held_bytes[layers.first] +
                      (layers.first == 0 ? model->embedding_bytes + machine->first_extra_bytes : 0) +
                      (layers.last == parts->layers ? model->head_bytes : 0);

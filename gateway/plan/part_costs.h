@@ -32,8 +32,10 @@ typedef struct lh_part_hop {
 } lh_part_hop;
 
 typedef struct lh_parts {
-    const lh_fleet_map *map;
-    lh_kv_need kv; /* that layers_max of the machines is of */
+    const lh_model_profile *model;
+    const lh_map_machine *all; /* to which the machines' indices are */
+    const lh_fleet_map *map;   /* NULL: links do not count, and no hop takes any time */
+    lh_kv_need kv;             /* that layers_max of the machines is of */
     uint32_t layers;
     double row_mib[LH_MAP_LAYERS_MAX + 1]; /* of the layers before this one */
     uint64_t held_bytes[LH_MAP_LAYERS_MAX + 1];
@@ -47,10 +49,18 @@ typedef struct lh_parts {
  * room for keys and values that the map's model wants. The map has passed its check and outlives
  * the parts. LH_ERR_NO_MEMORY. */
 lh_status lh_parts_create(const lh_fleet_map *map, lh_parts **parts, lh_error *error);
+/* The same of machines whose links do not count: the numbers of their sites may be any. Model and
+ * machines outlive the parts. */
+lh_status lh_parts_create_unlinked(const lh_model_profile *model, const lh_map_machine *machines,
+                                   uint32_t count, lh_parts **parts, lh_error *error);
 void lh_parts_destroy(lh_parts *parts);
+/* Of the model's smallest layer. */
+uint64_t lh_parts_least_layer(const lh_model_profile *model);
 /* From now on so much room is wanted instead. */
 void lh_parts_want(lh_parts *parts, const lh_kv_need *need);
-/* Sets all costs. */
+/* Sets the costs of machines. */
+void lh_parts_price_machines(lh_parts *parts, const lh_aim_size *size);
+/* Sets all costs, of hops as well. There is a map. */
 void lh_parts_price(lh_parts *parts, const lh_aim *aim, const lh_aim_size *size);
 
 /* ---- A stage ---- */

@@ -38,7 +38,7 @@ lh_status lh_ring_bounds_create(const lh_parts *parts, lh_ring_bounds **bounds, 
     }
     b->parts = parts;
     b->order = order;
-    const lh_model_profile *model = &parts->map->model;
+    const lh_model_profile *model = parts->model;
     for (uint32_t i = 0; i < model->layers; i++) {
         b->held_to_row =
             fmax(b->held_to_row, (double)model->row_bytes[i] / (double)model->layer_bytes[i] / MIB);

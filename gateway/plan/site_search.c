@@ -32,7 +32,7 @@ struct lh_site_search {
 
 /* The mean of those that nobody is pinned to. */
 static lh_fill_layer mean_layer(const lh_parts *parts) {
-    const lh_model_profile *model = &parts->map->model;
+    const lh_model_profile *model = parts->model;
     lh_fill_layer mean = {.embedding_bytes = model->embedding_bytes,
                           .head_bytes = model->head_bytes};
     for (uint32_t i = 0; i < model->layers; i++) {

@@ -5,7 +5,7 @@
  *
  * Links between regions are those of tests/support/region_links.h. A home is assumed to be 18 ms
  * from the region next to it, with 20 Mbit/s out and 200 in, as cable has it. */
-#include "gateway/fleet/planner.h"
+#include "gateway/plan/even_split.h"
 #include "gateway/plan/layout_search.h"
 #include "tests/support/gguf_writer.h"
 #include "tests/support/region_links.h"
@@ -92,24 +92,25 @@ static void set_machines(lh_fleet_map *map, uint64_t *seed, uint32_t count, doub
 
 /* Today's: the order of sites as told, all machines that fit, layers by speed. INFINITY: none. */
 static double split_value(const lh_fleet_map *map, const lh_aim *aim, const char *sites) {
-    lh_plan_worker workers[MACHINES];
-    lh_layout plan;
+    static lh_map_machine machines[MACHINES];
+    const char *names[MACHINES];
+    const lh_aim even = {.goal = LH_GOAL_EVEN, .sites = sites};
+    lh_even_split *split;
+    lh_layout layout;
     for (uint32_t m = 0; m < map->machine_count; m++) {
-        const lh_map_machine *machine = &map->machines[m];
-        workers[m] = (lh_plan_worker){
-            machine->name,
-            map->sites[machine->site],
-            1,
-            machine->memory_bytes,
-            {machine->points[1].us / machine->points[1].rows, machine->points[0].us},
-            machine->kv_bytes,
-            0};
+        machines[m] = map->machines[m];
+        names[m] = map->sites[map->machines[m].site];
     }
-    const lh_planner_options options = {.sites = sites};
-    if (lh_planner_split(&map->model, workers, map->machine_count, &options, &plan, NULL) != LH_OK)
+    lh_even_order_sites(machines, names, map->machine_count, sites);
+    if (lh_even_split_create(&map->model, machines, map->machine_count, &even, &split, NULL) !=
+        LH_OK)
+        exit(1);
+    lh_status status = lh_even_split_find_all(split, &layout, NULL);
+    lh_even_split_destroy(split);
+    if (status != LH_OK)
         return INFINITY;
     static lh_cost_chain chain;
-    lh_layout_costs(&plan, map, aim->wire, &chain);
+    lh_layout_costs(&layout, map, aim->wire, &chain);
     return lh_aim_judge(aim, &chain, NULL);
 }
 

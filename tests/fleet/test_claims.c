@@ -32,14 +32,11 @@ static toy_worker_options equal_worker(int index) {
     return worker;
 }
 
-static simulation *create(bool has_aim, const toy_worker_options *workers) {
-    const simulation_options options = {.link = {.delay_us = 1 * MS, .bytes_per_s = 12500000},
-                                        .fleet = {.rebalance_delay_us = 2000 * MS,
-                                                  .has_aim = has_aim,
-                                                  .aim = {.goal = LH_GOAL_THROUGHPUT,
-                                                          .prompt_rows = 100,
-                                                          .position = 100,
-                                                          .sequences_max = 8}}};
+static simulation *create(lh_goal goal, const toy_worker_options *workers) {
+    const simulation_options options = {
+        .link = {.delay_us = 1 * MS, .bytes_per_s = 12500000},
+        .fleet = {.rebalance_delay_us = 2000 * MS,
+                  .aim = {.goal = goal, .prompt_rows = 100, .position = 100, .sequences_max = 8}}};
     lh_log_set_level(getenv("LONGHAUL_LOG") ? LH_LOG_INFO : LH_LOG_ERROR);
     simulation *sim = simulation_create(&options);
     simulation_add_worker(sim, &workers[0]);
@@ -63,7 +60,7 @@ static void who_boasts_in_all_gets_its_share(void **state) {
     for (int boaster = 0; boaster < 2; boaster++) {
         toy_worker_options workers[] = {equal_worker(0), equal_worker(1)};
         workers[boaster].boasts = 10;
-        simulation *sim = create(false, workers);
+        simulation *sim = create(LH_GOAL_EVEN, workers);
         assert_in_range(layers_of(sim, workers[boaster].name), 10, 12);
         serve(sim, 20);
         assert_in_range(layers_of(sim, workers[boaster].name), 5, 7);
@@ -77,7 +74,7 @@ static void who_boasts_of_its_machine_alone_does_so_too(void **state) {
     (void)state;
     toy_worker_options workers[] = {equal_worker(0), equal_worker(1)};
     workers[1].start_us = LAYER_US / 10;
-    simulation *sim = create(false, workers);
+    simulation *sim = create(LH_GOAL_EVEN, workers);
     assert_in_range(layers_of(sim, "b"), 10, 11);
     serve(sim, 20);
     assert_in_range(layers_of(sim, "b"), 5, 7);
@@ -89,7 +86,7 @@ static void with_an_aim_it_is_the_same(void **state) {
     (void)state;
     toy_worker_options workers[] = {equal_worker(0), equal_worker(1)};
     workers[1].boasts = 10;
-    simulation *sim = create(true, workers);
+    simulation *sim = create(LH_GOAL_THROUGHPUT, workers);
     serve(sim, 40);
     assert_in_range(layers_of(sim, "b"), 5, 7);
     simulation_destroy(sim);
@@ -99,7 +96,7 @@ static void who_says_what_is_so_is_believed(void **state) {
     (void)state;
     toy_worker_options workers[] = {equal_worker(0), equal_worker(1)};
     workers[1].layer_us = workers[1].start_us = LAYER_US * 4;
-    simulation *sim = create(false, workers);
+    simulation *sim = create(LH_GOAL_EVEN, workers);
     uint32_t epoch = lh_fleet_chain(fleet_of(sim))->epoch;
     serve(sim, 20);
     assert_null(claim_of(sim, "a"));

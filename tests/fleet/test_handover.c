@@ -115,7 +115,7 @@ static void every_worker_can_be_restarted_under_load(void **state) {
 static void a_spare_takes_the_very_place(void **state) {
     (void)state;
     simulation_options options = near;
-    options.fleet.planner.stages = 3;
+    options.fleet.aim.stages = 3;
     simulation *sim = small_fleet_create(&options, 4);
     small_fleet_submit(sim, 5, 200);
     small_fleet_pass(sim, 500);
@@ -137,7 +137,7 @@ static void a_spare_takes_the_very_place(void **state) {
 static void a_spare_takes_the_very_place_of_one_that_died(void **state) {
     (void)state;
     simulation_options options = near;
-    options.fleet.planner.stages = 3;
+    options.fleet.aim.stages = 3;
     simulation *sim = small_fleet_create(&options, 4);
     small_fleet_submit(sim, 5, 200);
     small_fleet_pass(sim, 500);
@@ -189,7 +189,7 @@ static void where_nobody_can_take_over_it_stays_while_it_is_needed(void **state)
 static void a_successor_that_loses_a_worker_is_planned_anew(void **state) {
     (void)state;
     simulation_options options = near;
-    options.fleet.planner.stages = 2;
+    options.fleet.aim.stages = 2;
     simulation *sim = small_fleet_create(&options, 4);
     small_fleet_submit(sim, 5, 400);
     small_fleet_pass(sim, 500);

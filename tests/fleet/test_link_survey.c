@@ -200,7 +200,7 @@ static void nothing_is_surveyed_while_a_chain_is_prepared(void **state) {
 /* Two workers at the barn, of which the chain needs one. */
 static void spares_survey_rather_than_those_who_serve(void **state) {
     (void)state;
-    simulation_options options = {.fleet = {.survey_bytes = 64 << 20, .planner = {.stages = 2}},
+    simulation_options options = {.fleet = {.survey_bytes = 64 << 20, .aim.stages = 2},
                                   .link = {.delay_us = 5 * MS, .bytes_per_s = 1000000}};
     simulation *sim = simulation_create(&options);
     for (int i = 0; i < 3; i++) {

@@ -36,8 +36,7 @@ static toy_worker_options measured_worker(int index) {
 static simulation *create(lh_goal goal, int workers, const toy_worker_options *options) {
     simulation_options sim_options = {
         .link = {.delay_us = 1 * MS, .bytes_per_s = 12500000},
-        .fleet = {.has_aim = true,
-                  .rebalance_delay_us = 2000 * MS,
+        .fleet = {.rebalance_delay_us = 2000 * MS,
                   .aim = {.goal = goal, .prompt_rows = 100, .position = 100, .sequences_max = 8}}};
     lh_log_set_level(getenv("LONGHAUL_LOG") ? LH_LOG_INFO : LH_LOG_ERROR);
     simulation *sim = simulation_create(&sim_options);
@@ -155,8 +154,7 @@ static const int delays_ms[FAR_APART + 1][FAR_APART + 1] = {
 
 static simulation *create_far_apart(lh_goal goal) {
     simulation_options options = {
-        .fleet = {.has_aim = true,
-                  .survey_bytes = 64u << 20,
+        .fleet = {.survey_bytes = 64u << 20,
                   .rebalance_delay_us = 2000 * MS,
                   .aim = {.goal = goal, .prompt_rows = 100, .position = 100, .sequences_max = 8}}};
     simulation *sim = simulation_create(&options);

@@ -111,7 +111,7 @@ static void a_spare_that_loads_for_long_is_waited_for(void **state) {
     (void)state;
     simulation *sim =
         simulation_create(&(simulation_options){.link = {.delay_us = 5 * MS},
-                                                .fleet.planner.stages = 2,
+                                                .fleet.aim.stages = 2,
                                                 .scheduler.takeover_timeout_us = 15000 * MS});
     toy_worker_options workers[3] = {small_worker(0), small_worker(1), small_worker(2)};
     for (int i = 0; i < 3; i++) {
@@ -153,7 +153,7 @@ static void but_not_for_ever(void **state) {
     (void)state;
     simulation *sim =
         simulation_create(&(simulation_options){.link = {.delay_us = 5 * MS},
-                                                .fleet.planner.stages = 2,
+                                                .fleet.aim.stages = 2,
                                                 .scheduler.takeover_timeout_us = 6000 * MS});
     toy_worker_options workers[3] = {small_worker(0), small_worker(1), small_worker(2)};
     for (int i = 0; i < 3; i++) {
@@ -271,7 +271,7 @@ static void a_hop_that_stays_down_is_avoided(void **state) {
     for (size_t i = 0; i < sizeof hops / sizeof hops[0] * 2; i++) {
         const int *hop = hops[i / 2];
         simulation *sim = small_fleet_create(
-            &(simulation_options){.link = {.delay_us = 5 * MS}, .fleet.planner.stages = 3}, 4);
+            &(simulation_options){.link = {.delay_us = 5 * MS}, .fleet.aim.stages = 3}, 4);
         small_fleet_submit(sim, 5, 100);
         simulation_step_until(sim, simulation_now_us(sim) + 500 * MS);
         network_block(simulation_network(sim), hop[0], hop[1], simulation_now_us(sim) + 30000 * MS);
@@ -391,7 +391,7 @@ static void a_restarted_gateway_takes_the_chain_that_is_there(void **state) {
     (void)state;
     for (int lost = 1; lost <= 3; lost++) {
         simulation *sim = small_fleet_create(
-            &(simulation_options){.link = {.delay_us = 5 * MS}, .fleet.planner.stages = 3}, 4);
+            &(simulation_options){.link = {.delay_us = 5 * MS}, .fleet.aim.stages = 3}, 4);
         toy_worker_kill(simulation_worker(sim, lost));
         small_fleet_pass(sim, 3000);
         toy_worker_start(simulation_worker(sim, lost));
@@ -416,7 +416,7 @@ static void a_restarted_gateway_takes_the_chain_that_is_there(void **state) {
 static void a_restarted_gateway_fills_a_gap(void **state) {
     (void)state;
     simulation *sim = small_fleet_create(
-        &(simulation_options){.link = {.delay_us = 5 * MS}, .fleet.planner.stages = 3}, 4);
+        &(simulation_options){.link = {.delay_us = 5 * MS}, .fleet.aim.stages = 3}, 4);
     toy_worker_kill(simulation_worker(sim, 2));
     simulation_restart_gateway(sim, 500 * MS);
     small_fleet_pass(sim, 501);
@@ -437,7 +437,7 @@ static void stages_after_a_new_one_keep_what_they_have(void **state) {
     (void)state;
     for (int lost = 1; lost <= 3; lost++) {
         simulation *sim = small_fleet_create(
-            &(simulation_options){.link = {.delay_us = 5 * MS}, .fleet.planner.stages = 3}, 4);
+            &(simulation_options){.link = {.delay_us = 5 * MS}, .fleet.aim.stages = 3}, 4);
         small_fleet_submit(sim, 5, 60);
         small_fleet_pass(sim, 600);
         uint64_t before[5];

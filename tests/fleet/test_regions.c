@@ -39,8 +39,7 @@ static void set_links(simulation *sim, int regions) {
 static simulation *create(lh_goal goal, uint32_t prompt, int regions) {
     static const double slowness[] = {1, 1.6, 2.5};
     static char names[WORKERS][8];
-    const simulation_options options = {.fleet = {.has_aim = true,
-                                                  .survey_bytes = UINT64_C(1) << 40,
+    const simulation_options options = {.fleet = {.survey_bytes = UINT64_C(1) << 40,
                                                   .rebalance_delay_us = 5000 * MS,
                                                   .aim = {.goal = goal,
                                                           .prompt_rows = prompt,

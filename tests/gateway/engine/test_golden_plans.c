@@ -130,14 +130,13 @@ static void draw_links(random_fleet *f) {
 }
 
 static void draw_options(random_fleet *f, bool has_aim) {
-    const lh_goal goal = (lh_goal)draw(f, 3);
+    const lh_goal goal = (lh_goal)(LH_GOAL_TTFT + draw(f, 3));
     const uint32_t prompt_rows = 64u << draw(f, 5), sequences_max = 1 + draw(f, 16);
     const bool has_teams = happens(f, 3), is_auto = happens(f, 2);
     f->options = fleet_of_four_layers(0);
     f->options.model = &f->model;
     f->options.links = f->links;
-    f->options.has_aim = has_aim;
-    f->options.aim = (lh_aim){.goal = has_aim ? goal : LH_GOAL_TPOT,
+    f->options.aim = (lh_aim){.goal = has_aim ? goal : LH_GOAL_EVEN,
                               .prompt_rows = prompt_rows,
                               .position = 512,
                               .sequences_max = sequences_max,
@@ -147,11 +146,11 @@ static void draw_options(random_fleet *f, bool has_aim) {
     if (has_teams)
         f->options.teams = (lh_team_policy){is_auto, is_auto ? 0 : 2 + draw(f, 2)};
     if (happens(f, 3))
-        f->options.planner.stages = 1 + draw(f, 6);
+        f->options.aim.stages = 1 + draw(f, 6);
     for (uint32_t i = 0; i < 3 && happens(f, 2); i++)
         snprintf(f->sites + strlen(f->sites), sizeof f->sites - strlen(f->sites), "%s%s",
                  i > 0 ? "," : "", sites[(draw(f, f->site_count) + i) % SITES]);
-    f->options.planner.sites = f->sites;
+    f->options.aim.sites = f->sites;
 }
 
 static void create(random_fleet *f, uint32_t number) {
@@ -306,11 +305,10 @@ static void print_study(random_fleet *f, char *line) {
 
 static void describe(random_fleet *f, uint32_t number, char *line) {
     const uint32_t newcomers = f->count > 1 ? draw(f, lh_min_u32(f->count, 4)) : 0;
-    snprintf(line, LINE_SIZE, "%u %s:", number,
-             f->options.has_aim ? lh_goal_name(f->options.aim.goal) : "off");
+    snprintf(line, LINE_SIZE, "%u %s:", number, lh_goal_name(f->options.aim.goal));
     register_workers(f, 0, f->count - newcomers);
     make(f, 1000, line);
-    if (f->options.has_aim && happens(f, 2))
+    if (f->options.aim.goal != LH_GOAL_EVEN && happens(f, 2))
         measure(f);
     change(f);
     register_workers(f, f->count - newcomers, f->count);
@@ -324,7 +322,7 @@ static void describe(random_fleet *f, uint32_t number, char *line) {
     make(f, 1002, line);
     print(line, " |");
     print_replicas(f, line);
-    if (f->options.has_aim && f->count <= 7 && f->model.layers <= 24) {
+    if (f->options.aim.goal != LH_GOAL_EVEN && f->count <= 7 && f->model.layers <= 24) {
         print(line, " |");
         print_study(f, line);
     }

@@ -29,7 +29,7 @@ static void create(bench *b) {
                  .c = report_of("c"),
                  .chain = {.name = "main"}};
     lh_log_set_level(LH_LOG_ERROR);
-    b->options.planner.stages = 2;
+    b->options.aim.stages = 2;
     b->options.wire.type = LH_WIRE_Q8;
     b->handover.options = &b->options;
     assert_int_equal(lh_registry_create(3000 * MS, &b->registry, NULL), LH_OK);

@@ -1316,7 +1316,7 @@ static relayed_fleet create_relayed(void) {
     lh_log_set_level(LH_LOG_ERROR);
     assert_int_equal(lh_relays_create(3000 * MS, &f.relays, NULL), LH_OK);
     options.origin.relays = f.relays;
-    options.planner.sites = "home,office";
+    options.aim.sites = "home,office";
     assert_int_equal(lh_fleet_create(&options, 0, &f.fleet, NULL), LH_OK);
     snprintf(f.b.site, sizeof f.b.site, "office");
     f.b.is_behind_relay = true;

@@ -40,7 +40,7 @@ static const char *const names[WORKERS] = {"a", "b", "c", "d"};
 static void create_without_chain(bench *b) {
     *b = (bench){.options = fleet_of_four_layers(0), .chain = {.name = "main"}, .sequences = 1};
     lh_log_set_level(LH_LOG_ERROR);
-    b->options.planner.stages = 2;
+    b->options.aim.stages = 2;
     b->options.wire.type = LH_WIRE_F16;
     b->options.rebalance_delay_us = DELAY_US;
     b->handover.options = &b->options;
@@ -336,7 +336,7 @@ static void where_memory_holds_one_stage_the_weights_are_fetched(void **state) {
         bench b;
         bool holds;
         create(&b, 2);
-        b.options.planner.stages = 0;
+        b.options.aim.stages = 0;
         b.reports[A].memory_bytes = memory + 200;
         put(&b, A);
         leave(&b, B);
@@ -457,7 +457,7 @@ static void a_problem_is_over_when_nobody_leaves_any_more(void **state) {
 /* Any number of workers: c comes, and is there for the delay. */
 static void create_growing(bench *b) {
     create(b, 2);
-    b->options.planner.stages = 0;
+    b->options.aim.stages = 0;
     b->reports[C] = report_of("c");
     register_report(b->registry, &b->reports[C], 5000 * MS);
     b->reports[D] = report_of("d");
@@ -520,7 +520,7 @@ static void a_little_faster_is_not_worth_it(void **state) {
     bench b;
     create(&b, 3);
     b.options.model = &six;
-    b.options.planner.stages = 0;
+    b.options.aim.stages = 0;
     const lh_worker *members[] = {lh_registry_at(b.registry, A), lh_registry_at(b.registry, B)};
     assert_int_equal(lh_chain_form(&b.chain, &plan, members, &b.options.origin, 8, 0, NULL), LH_OK);
     lh_chain_note_ready(&b.chain, 0);
@@ -618,7 +618,7 @@ static void add(bench *b, int worker) {
 /* a and b compute all four layers together. */
 static void create_team(bench *b) {
     create_without_chain(b);
-    b->options.planner.stages = 0;
+    b->options.aim.stages = 0;
     b->options.teams.size = 2;
     add(b, A);
     add(b, B);
@@ -708,7 +708,7 @@ static void a_team_that_stays_prepares_nothing(void **state) {
     bench b;
     bool holds;
     create_without_chain(&b);
-    b.options.planner.stages = 0;
+    b.options.aim.stages = 0;
     b.options.teams.size = 2;
     for (int i = A; i <= C; i++)
         add(&b, i);

@@ -203,9 +203,10 @@ static void there_is_a_time_for_it(void **state) {
     (void)state;
     measured_fleet f;
     create(&f);
-    f.options.has_aim = false;
+    const lh_goal goal = f.options.aim.goal;
+    f.options.aim.goal = LH_GOAL_EVEN;
     assert_null(study(&f));
-    f.options.has_aim = true;
+    f.options.aim.goal = goal;
     f.options.rebalance_delay_us = 0;
     assert_null(study(&f));
     f.options.rebalance_delay_us = DELAY_US;

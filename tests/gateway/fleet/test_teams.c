@@ -248,7 +248,7 @@ static void the_chain_waits_for_all_members(void **state) {
 static void a_team_offers_what_its_members_have(void **state) {
     (void)state;
     bench b;
-    lh_plan_worker offers[LH_WORKERS_MAX];
+    lh_map_machine offers[WORKERS];
     const lh_kv_need kv = {.position_bytes = 100, .heads = 3};
     create(&b);
     for (int i = 0; i < WORKERS; i++) {
@@ -262,7 +262,7 @@ static void a_team_offers_what_its_members_have(void **state) {
         put(&b, i);
     const lh_candidates c = draw(&b, 2);
     const lh_model_profile model = {.embedding_bytes = 300, .kv = kv};
-    lh_candidates_offer(&c, &model, offers);
+    lh_candidates_machines(&c, &model, "", offers);
     assert_int_equal(offers[0].kv_bytes, 600); /* of three heads each keeps two */
     assert_int_equal(offers[1].kv_bytes, 450);
     assert_int_equal(offers[0].memory_bytes, 1400); /* each has a half: 700 at most */
@@ -271,7 +271,7 @@ static void a_team_offers_what_its_members_have(void **state) {
     /* each member of the first stage has the embedding: 400 are left of 700 */
     assert_int_equal(offers[0].first_extra_bytes, 300);
     assert_int_equal(offers[2].first_extra_bytes, 0);
-    assert_true(offers[0].speed.token_us == 50 && offers[2].speed.token_us == 100);
+    assert_true(offers[0].start.token_us == 50 && offers[2].start.token_us == 100);
     destroy(&b);
 }
 

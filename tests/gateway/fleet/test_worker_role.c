@@ -70,7 +70,7 @@ static void each_has_a_place_or_none(void **state) {
     lh_worker_report leaver = report_of("b");
     leaver.leaving = true;
     register_report(b.registry, &leaver, 0);
-    b.options.planner.stages = 2;
+    b.options.aim.stages = 2;
     lh_handover_review(&b.handover, &view, 9, 15000 * MS);
     assert_role(&b, "c", 15000, LH_ROLE_NEXT, "");
     lh_chain_drop(&b.chain);
@@ -123,7 +123,7 @@ static void a_spare_is_told_what_would_make_it_used(void **state) {
     assert_role(&b, "c", 15000, LH_ROLE_SPARE,
                 "with it the chain would be 1.00 times as fast, and changes from 1.25 times on; it "
                 "stands in when a worker of the chain goes");
-    b.options.planner.stages = 1; /* two are more than that, so nothing compares */
+    b.options.aim.stages = 1; /* two are more than that, so nothing compares */
     assert_role(&b, "c", 15000, LH_ROLE_SPARE,
                 "with it the chain would be 0.50 times as fast, and changes from 1.25 times on; it "
                 "stands in when a worker of the chain goes");

@@ -95,8 +95,10 @@ static void a_stage_needs_room_for_a_page(void **state) {
     machines[1].kv_bytes = 5 * MIB;
     assert_true(lh_layout_is_sound(&layout, &map));
     assert_int_equal(lh_layout_kv_pages(&map, &layout), 1);
-    assert_false(lh_layout_stage_fits(&map, &layout.stages[0], &map.model.kv));
-    assert_true(lh_layout_stage_fits(&map, &(lh_layout_stage){0, {0, 3}}, &map.model.kv));
+    assert_false(lh_layout_stage_fits(&map.model, &map.machines[layout.stages[0].machine],
+                                      layout.stages[0].layers, &map.model.kv));
+    assert_true(
+        lh_layout_stage_fits(&map.model, &map.machines[0], (lh_map_layers){0, 3}, &map.model.kv));
     machines[1].kv_bytes--;
     assert_false(lh_layout_is_sound(&layout, &map));
 }

@@ -15,8 +15,10 @@
 #include <cmocka.h>
 
 static lh_aim aim_of(uint32_t number) {
-    return (lh_aim){
-        .goal = (lh_goal)(number % 3), .prompt_rows = 256, .position = 100, .sequences_max = 8};
+    return (lh_aim){.goal = (lh_goal)(LH_GOAL_TTFT + number % 3),
+                    .prompt_rows = 256,
+                    .position = 100,
+                    .sequences_max = 8};
 }
 
 static double value_of(lh_fleet_map *map, const lh_aim *aim, uint32_t mask) {

@@ -28,7 +28,7 @@ static uint32_t fleets(uint32_t by_default) {
 
 static lh_aim random_aim(uint64_t *seed) {
     uint32_t rows = 16u << test_random(seed) % 6;
-    return (lh_aim){.goal = (lh_goal)(test_random(seed) % 3),
+    return (lh_aim){.goal = (lh_goal)(LH_GOAL_TTFT + test_random(seed) % 3),
                     .prompt_rows = rows + (uint32_t)(test_random(seed) % rows),
                     .position = (uint32_t)(test_random(seed) % 2000),
                     .sequences_max = 1u << test_random(seed) % 6,

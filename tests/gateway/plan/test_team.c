@@ -298,7 +298,7 @@ static uint32_t fleets(void) {
 }
 
 static lh_aim random_aim(uint64_t *seed) {
-    return (lh_aim){.goal = (lh_goal)(test_random(seed) % 3),
+    return (lh_aim){.goal = (lh_goal)(LH_GOAL_TTFT + test_random(seed) % 3),
                     .prompt_rows = 16u << test_random(seed) % 6,
                     .position = (uint32_t)(test_random(seed) % 2000),
                     .sequences_max = 1u << test_random(seed) % 6};

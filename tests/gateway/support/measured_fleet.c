@@ -25,7 +25,6 @@ void measured_fleet_create(measured_fleet *f) {
     *f = (measured_fleet){.options = fleet_of_four_layers(0), .now_us = INT64_C(3600000000)};
     f->options.model = &model;
     f->options.rebalance_delay_us = 10000 * MS;
-    f->options.has_aim = true;
     f->options.aim = (lh_aim){.goal = LH_GOAL_TPOT, .prompt_rows = 512, .sequences_max = 8};
     assert_int_equal(lh_link_matrix_create(&f->links, NULL), LH_OK);
     f->options.links = f->links;

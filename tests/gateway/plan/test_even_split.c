@@ -5,7 +5,7 @@
 
 #include <cmocka.h>
 
-#include "gateway/fleet/planner.h"
+#include "tests/gateway/support/even_fleet.h"
 #include "tests/support/failing_malloc.h"
 
 #include <math.h>
@@ -14,8 +14,34 @@
 #include <string.h>
 
 #define LAYERS 30u
-/* The speed of a machine by its threads. */
-#define BY(threads) {1.0 / (threads), 6.0 / (threads)}
+static lh_status split(const lh_model_profile *model, const even_worker *workers, uint32_t count,
+                       const lh_aim *aim, lh_layout *layout, lh_error *error) {
+    even_fleet f = {0};
+    even_fleet_make(&f, model, workers, count, aim);
+    lh_status status = lh_even_split_find_all(f.split, layout, error);
+    even_fleet_reset(&f);
+    return status;
+}
+
+static lh_status revise_beside(const lh_model_profile *model, const even_worker *workers,
+                               uint32_t count, const lh_aim *aim, const lh_layout *present,
+                               lh_layout *layout, lh_error *error) {
+    even_fleet f = {0};
+    even_fleet_make(&f, model, workers, count, aim);
+    lh_status status = lh_even_split_revise(f.split, present, layout, error);
+    even_fleet_reset(&f);
+    return status;
+}
+
+/* Of bytes, not MiB. */
+static double slowest(const lh_model_profile *model, const even_worker *workers, uint32_t count,
+                      const lh_layout *layout) {
+    even_fleet f = {0};
+    even_fleet_make(&f, model, workers, count, &(lh_aim){0});
+    const double us = lh_even_split_slowest_us(f.split, layout);
+    even_fleet_reset(&f);
+    return us * 1048576;
+}
 
 static lh_model_profile model_of(uint64_t layer, uint64_t embedding, uint64_t head) {
     lh_model_profile model = {.layers = LAYERS, .embedding_bytes = embedding, .head_bytes = head};
@@ -37,12 +63,11 @@ static void assert_covers(const lh_layout *plan, uint32_t layers) {
 static void equal_workers_get_equal_shares(void **state) {
     (void)state;
     lh_model_profile model = model_of(100, 0, 0);
-    lh_plan_worker workers[] = {{"c", "home", 4, 5000, BY(4), 0, 0},
-                                {"a", "home", 4, 5000, BY(4), 0, 0},
-                                {"b", "home", 4, 5000, BY(4), 0, 0}};
+    even_worker workers[] = {{"c", "home", 4, 5000, BY(4), 0, 0},
+                             {"a", "home", 4, 5000, BY(4), 0, 0},
+                             {"b", "home", 4, 5000, BY(4), 0, 0}};
     lh_layout plan;
-    assert_int_equal(lh_planner_split(&model, workers, 3, &(lh_planner_options){0}, &plan, NULL),
-                     LH_OK);
+    assert_int_equal(split(&model, workers, 3, &(lh_aim){0}, &plan, NULL), LH_OK);
     assert_int_equal(plan.stage_count, 3);
     assert_covers(&plan, LAYERS);
     for (int i = 0; i < 3; i++)
@@ -57,47 +82,42 @@ static void experts_count_whole_for_memory_and_in_part_for_time(void **state) {
     (void)state;
     lh_model_profile model = {
         .layers = 4, .layer_bytes = {800, 800, 100, 100}, .row_bytes = {100, 100, 100, 100}};
-    lh_plan_worker workers[] = {{"a", "home", 4, 1600, BY(4), 0, 0},
-                                {"b", "home", 4, 1600, BY(4), 0, 0}};
+    even_worker workers[] = {{"a", "home", 4, 1600, BY(4), 0, 0},
+                             {"b", "home", 4, 1600, BY(4), 0, 0}};
     lh_layout plan;
-    assert_int_equal(lh_planner_split(&model, workers, 2, &(lh_planner_options){0}, &plan, NULL),
-                     LH_OK);
+    assert_int_equal(split(&model, workers, 2, &(lh_aim){0}, &plan, NULL), LH_OK);
     assert_int_equal(plan.stages[0].layers.last, 2);
     workers[0].memory_bytes = 1599;
-    assert_int_equal(lh_planner_split(&model, workers, 2, &(lh_planner_options){0}, &plan, NULL),
-                     LH_OK);
+    assert_int_equal(split(&model, workers, 2, &(lh_aim){0}, &plan, NULL), LH_OK);
     assert_int_equal(plan.stages[0].layers.last, 1);
-    assert_int_equal(lh_planner_stage_bytes(&model, 0, 2), 1600);
+    assert_int_equal(lh_layout_stage_bytes(&model, (lh_map_layers){0, 2}), 1600);
 }
 
 /* Of a team each member has the embedding: the first layers take more of it than their bytes. */
 static void the_first_layers_take_more_of_a_team(void **state) {
     (void)state;
     lh_model_profile model = model_of(100, 300, 0);
-    lh_plan_worker workers[] = {{"a", "home", 4, 1900, BY(4), 0, 0},
-                                {"b", "home", 4, 1900, BY(4), 0, 0}};
+    even_worker workers[] = {{"a", "home", 4, 1900, BY(4), 0, 0},
+                             {"b", "home", 4, 1900, BY(4), 0, 0}};
     lh_layout plan;
-    assert_int_equal(lh_planner_split(&model, workers, 2, &(lh_planner_options){0}, &plan, NULL),
-                     LH_OK);
+    assert_int_equal(split(&model, workers, 2, &(lh_aim){0}, &plan, NULL), LH_OK);
     assert_int_equal(plan.stages[0].layers.last, 15);
     workers[0].first_extra_bytes = 400;
-    assert_int_equal(lh_planner_split(&model, workers, 2, &(lh_planner_options){0}, &plan, NULL),
-                     LH_OK);
+    assert_int_equal(split(&model, workers, 2, &(lh_aim){0}, &plan, NULL), LH_OK);
     assert_int_equal(plan.stages[0].layers.last, 12); /* 1900 - 300 - 400 */
-    assert_true(lh_planner_slowest(&model, workers, &plan) < INFINITY);
+    assert_true(slowest(&model, workers, 2, &plan) < INFINITY);
     plan.stages[0].layers.last = plan.stages[1].layers.first = 13;
-    assert_true(isinf(lh_planner_slowest(&model, workers, &plan)));
+    assert_true(isinf(slowest(&model, workers, 2, &plan)));
 }
 
 static void shares_are_in_proportion_to_threads(void **state) {
     (void)state;
     lh_model_profile model = model_of(100, 0, 0);
-    lh_plan_worker workers[] = {{"a", "home", 2, 5000, BY(2), 0, 0},
-                                {"b", "home", 8, 5000, BY(8), 0, 0},
-                                {"c", "home", 5, 5000, BY(5), 0, 0}};
+    even_worker workers[] = {{"a", "home", 2, 5000, BY(2), 0, 0},
+                             {"b", "home", 8, 5000, BY(8), 0, 0},
+                             {"c", "home", 5, 5000, BY(5), 0, 0}};
     lh_layout plan;
-    assert_int_equal(lh_planner_split(&model, workers, 3, &(lh_planner_options){0}, &plan, NULL),
-                     LH_OK);
+    assert_int_equal(split(&model, workers, 3, &(lh_aim){0}, &plan, NULL), LH_OK);
     assert_covers(&plan, LAYERS);
     assert_int_equal(plan.stages[0].layers.last, 4);
     assert_int_equal(plan.stages[1].layers.last, 20);
@@ -107,21 +127,18 @@ static void shares_are_in_proportion_to_threads(void **state) {
 static void the_head_counts_little_and_memory_binds(void **state) {
     (void)state;
     lh_model_profile model = model_of(100, 1000, 1000);
-    lh_plan_worker workers[] = {{"a", "home", 4, 5000, BY(4), 0, 0},
-                                {"b", "home", 4, 5000, BY(4), 0, 0}};
+    even_worker workers[] = {{"a", "home", 4, 5000, BY(4), 0, 0},
+                             {"b", "home", 4, 5000, BY(4), 0, 0}};
     lh_layout plan;
-    assert_int_equal(lh_planner_split(&model, workers, 2, &(lh_planner_options){0}, &plan, NULL),
-                     LH_OK);
+    assert_int_equal(split(&model, workers, 2, &(lh_aim){0}, &plan, NULL), LH_OK);
     assert_covers(&plan, LAYERS);
     assert_int_equal(plan.stages[0].layers.last, 15);
     workers[0].memory_bytes = 1000 + 10 * 100;
-    assert_int_equal(lh_planner_split(&model, workers, 2, &(lh_planner_options){0}, &plan, NULL),
-                     LH_OK);
+    assert_int_equal(split(&model, workers, 2, &(lh_aim){0}, &plan, NULL), LH_OK);
     assert_int_equal(plan.stages[0].layers.last, 10);
     workers[1].memory_bytes = 1000 + 20 * 100 - 1;
     lh_error error;
-    assert_int_equal(lh_planner_split(&model, workers, 2, &(lh_planner_options){0}, &plan, &error),
-                     LH_ERR_LIMIT);
+    assert_int_equal(split(&model, workers, 2, &(lh_aim){0}, &plan, &error), LH_ERR_LIMIT);
     assert_non_null(strstr(error.message, "no split fits"));
 }
 
@@ -129,17 +146,17 @@ static void the_head_counts_little_and_memory_binds(void **state) {
 static void plans_are_compared_by_their_slowest_stage(void **state) {
     (void)state;
     lh_model_profile model = model_of(100, 70, 300);
-    lh_plan_worker workers[] = {{"a", "home", 2, 5000, BY(2), 0, 0},
-                                {"b", "home", 4, 5000, BY(4), 0, 0}};
+    even_worker workers[] = {{"a", "home", 2, 5000, BY(2), 0, 0},
+                             {"b", "home", 4, 5000, BY(4), 0, 0}};
     lh_layout plan = {2, {{0, {0, 10}}, {1, {10, 30}}}};
-    assert_true(lh_planner_slowest(&model, workers, &plan) == (512 * 2000 + 6 * 300) / 4.0);
+    assert_true(slowest(&model, workers, 2, &plan) == (512 * 2000 + 6 * 300) / 4.0);
     plan = (lh_layout){2, {{1, {0, 18}}, {0, {18, 30}}}};
-    assert_true(lh_planner_slowest(&model, workers, &plan) == (512 * 1200 + 6 * 300) / 2.0);
+    assert_true(slowest(&model, workers, 2, &plan) == (512 * 1200 + 6 * 300) / 2.0);
     workers[0].memory_bytes = 1200 + 299;
-    assert_true(isinf(lh_planner_slowest(&model, workers, &plan)));
-    assert_int_equal(lh_planner_stage_bytes(&model, 0, 18), 1870);
-    assert_int_equal(lh_planner_stage_bytes(&model, 18, 30), 1500);
-    assert_int_equal(lh_planner_stage_bytes(&model, 0, 30), 3370);
+    assert_true(isinf(slowest(&model, workers, 2, &plan)));
+    assert_int_equal(lh_layout_stage_bytes(&model, (lh_map_layers){0, 18}), 1870);
+    assert_int_equal(lh_layout_stage_bytes(&model, (lh_map_layers){18, 30}), 1500);
+    assert_int_equal(lh_layout_stage_bytes(&model, (lh_map_layers){0, 30}), 3370);
 }
 
 /* 30 layers over 4: the slowest has 8 however they lie, and the one with the head may have the
@@ -147,13 +164,12 @@ static void plans_are_compared_by_their_slowest_stage(void **state) {
 static void the_head_counts_where_prompts_do_not_care(void **state) {
     (void)state;
     lh_model_profile model = model_of(100, 0, 800);
-    lh_plan_worker workers[] = {{"a", "s", 4, 9000, BY(4), 0, 0},
-                                {"b", "s", 4, 9000, BY(4), 0, 0},
-                                {"c", "s", 4, 9000, BY(4), 0, 0},
-                                {"d", "s", 4, 9000, BY(4), 0, 0}};
+    even_worker workers[] = {{"a", "s", 4, 9000, BY(4), 0, 0},
+                             {"b", "s", 4, 9000, BY(4), 0, 0},
+                             {"c", "s", 4, 9000, BY(4), 0, 0},
+                             {"d", "s", 4, 9000, BY(4), 0, 0}};
     lh_layout plan;
-    assert_int_equal(lh_planner_split(&model, workers, 4, &(lh_planner_options){0}, &plan, NULL),
-                     LH_OK);
+    assert_int_equal(split(&model, workers, 4, &(lh_aim){0}, &plan, NULL), LH_OK);
     assert_covers(&plan, LAYERS);
     for (int i = 0; i < 3; i++)
         assert_int_equal(plan.stages[i].layers.last - plan.stages[i].layers.first, 8);
@@ -172,12 +188,11 @@ static void what_the_slowest_stage_leaves_open_is_made_good_use_of(void **state)
     } cases[] = {{{1, 1, 1}, 3}, {{1, 10, 1}, 2}, {{1, 1, 10}, 4}};
     for (int i = 0; i < 3; i++) {
         const double *us = cases[i].token_us;
-        lh_plan_worker workers[] = {{"a", "s", 1, 5000, {1, us[0]}, 0, 0},
-                                    {"b", "s", 1, 5000, {1, us[1]}, 0, 0},
-                                    {"c", "s", 1, 5000, {1, us[2]}, 0, 0}};
+        even_worker workers[] = {{"a", "s", 1, 5000, {1, us[0]}, 0, 0},
+                                 {"b", "s", 1, 5000, {1, us[1]}, 0, 0},
+                                 {"c", "s", 1, 5000, {1, us[2]}, 0, 0}};
         lh_layout plan;
-        assert_int_equal(
-            lh_planner_split(&model, workers, 3, &(lh_planner_options){0}, &plan, NULL), LH_OK);
+        assert_int_equal(split(&model, workers, 3, &(lh_aim){0}, &plan, NULL), LH_OK);
         assert_covers(&plan, 5);
         assert_int_equal(plan.stages[1].layers.first, 1);
         assert_int_equal(plan.stages[1].layers.last, cases[i].second_ends);
@@ -188,33 +203,29 @@ static void what_the_slowest_stage_leaves_open_is_made_good_use_of(void **state)
 static void measured_speeds_count_rather_than_threads(void **state) {
     (void)state;
     lh_model_profile model = model_of(100, 0, 0);
-    lh_plan_worker workers[] = {{"a", "s", 8, 9000, {2, 12}, 0, 0},
-                                {"b", "s", 2, 9000, {1, 6}, 0, 0}};
+    even_worker workers[] = {{"a", "s", 8, 9000, {2, 12}, 0, 0}, {"b", "s", 2, 9000, {1, 6}, 0, 0}};
     lh_layout plan;
-    assert_int_equal(lh_planner_split(&model, workers, 2, &(lh_planner_options){0}, &plan, NULL),
-                     LH_OK);
+    assert_int_equal(split(&model, workers, 2, &(lh_aim){0}, &plan, NULL), LH_OK);
     assert_int_equal(plan.stages[0].layers.last, 10);
-    assert_int_equal(
-        lh_planner_split(&model, workers, 2, &(lh_planner_options){.stages = 1}, &plan, NULL),
-        LH_OK);
+    assert_int_equal(split(&model, workers, 2, &(lh_aim){.stages = 1}, &plan, NULL), LH_OK);
     assert_int_equal(plan.stages[0].machine, 1);
 }
 
 static void sites_give_the_order(void **state) {
     (void)state;
     lh_model_profile model = model_of(100, 0, 0);
-    lh_plan_worker workers[] = {{"a", "cloud", 4, 5000, BY(4), 0, 0},
-                                {"b", "office", 4, 5000, BY(4), 0, 0},
-                                {"c", "home", 4, 5000, BY(4), 0, 0},
-                                {"d", "annex", 4, 5000, BY(4), 0, 0}};
-    lh_planner_options options = {.sites = "home,office"};
+    even_worker workers[] = {{"a", "cloud", 4, 5000, BY(4), 0, 0},
+                             {"b", "office", 4, 5000, BY(4), 0, 0},
+                             {"c", "home", 4, 5000, BY(4), 0, 0},
+                             {"d", "annex", 4, 5000, BY(4), 0, 0}};
+    lh_aim options = {.sites = "home,office"};
     lh_layout plan;
-    assert_int_equal(lh_planner_split(&model, workers, 4, &options, &plan, NULL), LH_OK);
+    assert_int_equal(split(&model, workers, 4, &options, &plan, NULL), LH_OK);
     const uint32_t expected[] = {2, 1, 3, 0}; /* home, office, then annex and cloud by name */
     for (int i = 0; i < 4; i++)
         assert_int_equal(plan.stages[i].machine, expected[i]);
     options.sites = "office,annex,an"; /* as long as another, and the beginning of another */
-    assert_int_equal(lh_planner_split(&model, workers, 4, &options, &plan, NULL), LH_OK);
+    assert_int_equal(split(&model, workers, 4, &options, &plan, NULL), LH_OK);
     const uint32_t others[] = {1, 3, 0, 2};
     for (int i = 0; i < 4; i++)
         assert_int_equal(plan.stages[i].machine, others[i]);
@@ -223,14 +234,12 @@ static void sites_give_the_order(void **state) {
 static void fewer_stages_take_the_fastest(void **state) {
     (void)state;
     lh_model_profile model = model_of(100, 0, 0);
-    lh_plan_worker workers[] = {{"a", "s", 1, 5000, BY(1), 0, 0},
-                                {"b", "s", 8, 5000, BY(8), 0, 0},
-                                {"c", "s", 2, 5000, BY(2), 0, 0},
-                                {"d", "s", 8, 5000, BY(8), 0, 0}};
+    even_worker workers[] = {{"a", "s", 1, 5000, BY(1), 0, 0},
+                             {"b", "s", 8, 5000, BY(8), 0, 0},
+                             {"c", "s", 2, 5000, BY(2), 0, 0},
+                             {"d", "s", 8, 5000, BY(8), 0, 0}};
     lh_layout plan;
-    assert_int_equal(
-        lh_planner_split(&model, workers, 4, &(lh_planner_options){.stages = 2}, &plan, NULL),
-        LH_OK);
+    assert_int_equal(split(&model, workers, 4, &(lh_aim){.stages = 2}, &plan, NULL), LH_OK);
     assert_int_equal(plan.stage_count, 2);
     assert_int_equal(plan.stages[0].machine, 1);
     assert_int_equal(plan.stages[1].machine, 3);
@@ -239,16 +248,14 @@ static void fewer_stages_take_the_fastest(void **state) {
 static void a_worker_too_small_for_a_layer_is_left_out(void **state) {
     (void)state;
     lh_model_profile model = model_of(100, 0, 0);
-    lh_plan_worker workers[] = {{"a", "s", 4, 5000, BY(4), 0, 0},
-                                {"b", "s", 64, 99, BY(64), 0, 0},
-                                {"c", "s", 4, 5000, BY(4), 0, 0}};
+    even_worker workers[] = {{"a", "s", 4, 5000, BY(4), 0, 0},
+                             {"b", "s", 64, 99, BY(64), 0, 0},
+                             {"c", "s", 4, 5000, BY(4), 0, 0}};
     lh_layout plan;
-    assert_int_equal(lh_planner_split(&model, workers, 3, &(lh_planner_options){0}, &plan, NULL),
-                     LH_OK);
+    assert_int_equal(split(&model, workers, 3, &(lh_aim){0}, &plan, NULL), LH_OK);
     assert_int_equal(plan.stage_count, 2);
     assert_covers(&plan, LAYERS);
-    assert_int_equal(lh_planner_split(&model, workers, 2, &(lh_planner_options){0}, &plan, NULL),
-                     LH_OK);
+    assert_int_equal(split(&model, workers, 2, &(lh_aim){0}, &plan, NULL), LH_OK);
     assert_int_equal(plan.stage_count, 1);
     assert_int_equal(plan.stages[0].machine, 0);
 }
@@ -257,16 +264,14 @@ static void more_workers_than_layers(void **state) {
     (void)state;
     lh_model_profile model = model_of(100, 10, 10);
     model.layers = 2;
-    lh_plan_worker workers[] = {{"a", "s", 4, 5000, BY(4), 0, 0},
-                                {"b", "s", 4, 5000, BY(4), 0, 0},
-                                {"c", "s", 4, 5000, BY(4), 0, 0}};
+    even_worker workers[] = {{"a", "s", 4, 5000, BY(4), 0, 0},
+                             {"b", "s", 4, 5000, BY(4), 0, 0},
+                             {"c", "s", 4, 5000, BY(4), 0, 0}};
     lh_layout plan;
-    assert_int_equal(lh_planner_split(&model, workers, 3, &(lh_planner_options){0}, &plan, NULL),
-                     LH_OK);
+    assert_int_equal(split(&model, workers, 3, &(lh_aim){0}, &plan, NULL), LH_OK);
     assert_int_equal(plan.stage_count, 2);
     assert_covers(&plan, 2);
-    assert_int_equal(lh_planner_split(&model, workers, 0, &(lh_planner_options){0}, &plan, NULL),
-                     LH_ERR_UNAVAILABLE);
+    assert_int_equal(split(&model, workers, 0, &(lh_aim){0}, &plan, NULL), LH_ERR_UNAVAILABLE);
 }
 
 static uint64_t next_random(uint64_t *random) {
@@ -284,25 +289,22 @@ static void random_fleets(void **state) {
         model.layers = 2 + (uint32_t)(next_random(&random) % (LAYERS - 1));
         for (uint32_t i = 0; i < model.layers; i++)
             model.layer_bytes[i] = model.row_bytes[i] = 50 + next_random(&random) % 100;
-        lh_plan_worker workers[6], reversed[6];
+        even_worker workers[6], reversed[6];
         static const char *const names[] = {"a", "b", "c", "d", "e", "f"};
         uint32_t count = 1 + (uint32_t)(next_random(&random) % 6);
         for (uint32_t i = 0; i < count; i++) {
-            workers[i] = (lh_plan_worker){names[i],
-                                          next_random(&random) % 2 ? "x" : "y",
-                                          1 + (uint32_t)(next_random(&random) % 16),
-                                          500 + next_random(&random) % 6000,
-                                          BY(1),
-                                          0,
-                                          0};
+            workers[i] = (even_worker){names[i],
+                                       next_random(&random) % 2 ? "x" : "y",
+                                       1 + (uint32_t)(next_random(&random) % 16),
+                                       500 + next_random(&random) % 6000,
+                                       BY(1),
+                                       0,
+                                       0};
             reversed[count - 1 - i] = workers[i];
         }
         lh_layout plan, again;
-        lh_status status =
-            lh_planner_split(&model, workers, count, &(lh_planner_options){0}, &plan, NULL);
-        assert_int_equal(
-            lh_planner_split(&model, reversed, count, &(lh_planner_options){0}, &again, NULL),
-            status);
+        lh_status status = split(&model, workers, count, &(lh_aim){0}, &plan, NULL);
+        assert_int_equal(split(&model, reversed, count, &(lh_aim){0}, &again, NULL), status);
         if (status != LH_OK)
             continue;
         assert_covers(&plan, model.layers);
@@ -323,15 +325,14 @@ static void random_fleets(void **state) {
 
 static const lh_model_profile torn_model = {
     .layers = 12, .layer_bytes = {[0 ... 11] = 100}, .row_bytes = {[0 ... 11] = 100}};
-static const lh_planner_options no_options;
+static const lh_aim no_options;
 
 /* The second of three stages has lost its worker. */
 static const lh_layout torn = {3, {{0, {0, 4}}, {LH_LAYOUT_NOBODY, {4, 8}}, {1, {8, 12}}}};
 
-static lh_layout revise(const lh_plan_worker *workers, uint32_t count,
-                        const lh_planner_options *options) {
+static lh_layout revise(const even_worker *workers, uint32_t count, const lh_aim *options) {
     lh_layout plan;
-    assert_int_equal(lh_planner_revise(&torn_model, workers, count, options, &torn, &plan, NULL),
+    assert_int_equal(revise_beside(&torn_model, workers, count, options, &torn, &plan, NULL),
                      LH_OK);
     return plan;
 }
@@ -347,9 +348,9 @@ static void assert_filled(const lh_layout *plan, uint32_t worker) {
 
 static void a_spare_fills_the_gap(void **state) {
     (void)state;
-    lh_plan_worker workers[] = {{"a", "s", 4, 5000, BY(4), 0, 0},
-                                {"c", "s", 4, 5000, BY(4), 0, 0},
-                                {"z", "s", 4, 5000, BY(4), 0, 0}};
+    even_worker workers[] = {{"a", "s", 4, 5000, BY(4), 0, 0},
+                             {"c", "s", 4, 5000, BY(4), 0, 0},
+                             {"z", "s", 4, 5000, BY(4), 0, 0}};
     lh_layout plan = revise(workers, 3, &no_options);
     assert_filled(&plan, 2);
 }
@@ -357,12 +358,12 @@ static void a_spare_fills_the_gap(void **state) {
 /* The fastest of them. */
 static void of_several_spares_the_best_one(void **state) {
     (void)state;
-    const lh_planner_options three = {.stages = 3};
-    lh_plan_worker workers[] = {{"a", "s", 4, 5000, BY(4), 0, 0},
-                                {"c", "s", 4, 5000, BY(4), 0, 0},
-                                {"x", "s", 4, 5000, BY(4), 0, 0},
-                                {"y", "s", 6, 5000, BY(6), 0, 0},
-                                {"z", "s", 64, 399, BY(64), 0, 0}};
+    const lh_aim three = {.stages = 3};
+    even_worker workers[] = {{"a", "s", 4, 5000, BY(4), 0, 0},
+                             {"c", "s", 4, 5000, BY(4), 0, 0},
+                             {"x", "s", 4, 5000, BY(4), 0, 0},
+                             {"y", "s", 6, 5000, BY(6), 0, 0},
+                             {"z", "s", 64, 399, BY(64), 0, 0}};
     lh_layout plan = revise(workers, 5, &three);
     assert_filled(&plan, 3);
     workers[3].speed = workers[2].speed; /* of equal ones the first */
@@ -373,20 +374,20 @@ static void of_several_spares_the_best_one(void **state) {
 /* Each time that a chain goes from one site to another is a slow link. */
 static void a_spare_of_the_same_site_is_preferred(void **state) {
     (void)state;
-    const lh_planner_options three = {.stages = 3};
-    lh_plan_worker workers[] = {{"a", "s", 4, 5000, BY(4), 0, 0},
-                                {"c", "s", 4, 5000, BY(4), 0, 0},
-                                {"x", "far", 4, 5000, BY(4), 0, 0},
-                                {"y", "s", 4, 5000, BY(4), 0, 0}};
+    const lh_aim three = {.stages = 3};
+    even_worker workers[] = {{"a", "s", 4, 5000, BY(4), 0, 0},
+                             {"c", "s", 4, 5000, BY(4), 0, 0},
+                             {"x", "far", 4, 5000, BY(4), 0, 0},
+                             {"y", "s", 4, 5000, BY(4), 0, 0}};
     lh_layout plan = revise(workers, 4, &three);
     assert_filled(&plan, 3);
 }
 
 static void a_spare_that_is_much_slower_is_not_worth_it(void **state) {
     (void)state;
-    lh_plan_worker workers[] = {{"a", "s", 4, 5000, BY(4), 0, 0},
-                                {"c", "s", 4, 5000, BY(4), 0, 0},
-                                {"z", "s", 2, 5000, BY(2), 0, 0}};
+    even_worker workers[] = {{"a", "s", 4, 5000, BY(4), 0, 0},
+                             {"c", "s", 4, 5000, BY(4), 0, 0},
+                             {"z", "s", 2, 5000, BY(2), 0, 0}};
     lh_layout plan = revise(workers, 3, &no_options);
     assert_int_equal(plan.stage_count, 3);
     assert_true(plan.stages[2].layers.last - plan.stages[2].layers.first < 4);
@@ -395,9 +396,9 @@ static void a_spare_that_is_much_slower_is_not_worth_it(void **state) {
 /* A fifth at most: a split anew would give it less, and 500 to the slowest stage. */
 static void a_spare_may_be_a_fifth_slower(void **state) {
     (void)state;
-    lh_plan_worker workers[] = {{"a", "s", 1, 5000, {1, 1}, 0, 0},
-                                {"c", "s", 1, 5000, {1, 1}, 0, 0},
-                                {"z", "s", 1, 5000, {1.49, 1}, 0, 0}};
+    even_worker workers[] = {{"a", "s", 1, 5000, {1, 1}, 0, 0},
+                             {"c", "s", 1, 5000, {1, 1}, 0, 0},
+                             {"z", "s", 1, 5000, {1.49, 1}, 0, 0}};
     lh_layout plan = revise(workers, 3, &no_options);
     assert_filled(&plan, 2);
     workers[2].speed.prompt_us = 1.51;
@@ -407,9 +408,9 @@ static void a_spare_may_be_a_fifth_slower(void **state) {
 
 static void without_a_spare_all_is_planned_anew(void **state) {
     (void)state;
-    lh_plan_worker workers[] = {{"a", "s", 4, 5000, BY(4), 0, 0},
-                                {"c", "s", 4, 5000, BY(4), 0, 0},
-                                {"z", "s", 4, 99, BY(4), 0, 0}};
+    even_worker workers[] = {{"a", "s", 4, 5000, BY(4), 0, 0},
+                             {"c", "s", 4, 5000, BY(4), 0, 0},
+                             {"z", "s", 4, 99, BY(4), 0, 0}};
     lh_layout plan = revise(workers, 2, &no_options);
     assert_int_equal(plan.stage_count, 2);
     plan = revise(workers, 3, &no_options); /* too small for any layer */
@@ -419,19 +420,19 @@ static void without_a_spare_all_is_planned_anew(void **state) {
 /* In the middle of a chain inside one site, somebody from afar: two slow links more. */
 static void a_spare_from_afar_does_not_tear_a_site_apart(void **state) {
     (void)state;
-    lh_plan_worker workers[] = {{"a", "s", 4, 5000, BY(4), 0, 0},
-                                {"c", "s", 4, 5000, BY(4), 0, 0},
-                                {"x", "far", 4, 5000, BY(4), 0, 0}};
+    even_worker workers[] = {{"a", "s", 4, 5000, BY(4), 0, 0},
+                             {"c", "s", 4, 5000, BY(4), 0, 0},
+                             {"x", "far", 4, 5000, BY(4), 0, 0}};
     lh_layout plan = revise(workers, 3, &no_options);
     assert_int_equal(plan.stages[0].machine, 2); /* its site goes before the other, by name */
 }
 
 static void what_does_not_fit_is_refused(void **state) {
     (void)state;
-    lh_plan_worker workers[] = {{"a", "s", 4, 500, BY(4), 0, 0}, {"c", "s", 4, 500, BY(4), 0, 0}};
+    even_worker workers[] = {{"a", "s", 4, 500, BY(4), 0, 0}, {"c", "s", 4, 500, BY(4), 0, 0}};
     lh_layout plan;
     lh_error error;
-    assert_int_equal(lh_planner_revise(&torn_model, workers, 2, &no_options, &torn, &plan, &error),
+    assert_int_equal(revise_beside(&torn_model, workers, 2, &no_options, &torn, &plan, &error),
                      LH_ERR_LIMIT);
 }
 
@@ -442,11 +443,10 @@ static lh_model_profile model_that_keeps(void) {
     return model;
 }
 
-static void assert_layers(const lh_model_profile *model, const lh_plan_worker *workers,
-                          uint32_t first, uint32_t second) {
+static void assert_layers(const lh_model_profile *model, const even_worker *workers, uint32_t first,
+                          uint32_t second) {
     lh_layout plan;
-    assert_int_equal(lh_planner_split(model, workers, 2, &(lh_planner_options){0}, &plan, NULL),
-                     LH_OK);
+    assert_int_equal(split(model, workers, 2, &(lh_aim){0}, &plan, NULL), LH_OK);
     assert_int_equal(plan.stage_count, 2);
     assert_int_equal(plan.stages[0].layers.last, first);
     assert_int_equal(plan.stages[1].layers.last - plan.stages[1].layers.first, second);
@@ -456,8 +456,8 @@ static void assert_layers(const lh_model_profile *model, const lh_plan_worker *w
 static void no_layers_without_room_for_keys_and_values(void **state) {
     (void)state;
     const lh_model_profile model = model_that_keeps();
-    lh_plan_worker workers[] = {{"a", "s", 4, 5000, BY(4), 3 * 1024 * 14, 0},
-                                {"b", "s", 2, 5000, BY(2), 3 * 1024 * 20, 0}};
+    even_worker workers[] = {{"a", "s", 4, 5000, BY(4), 3 * 1024 * 14, 0},
+                             {"b", "s", 2, 5000, BY(2), 3 * 1024 * 20, 0}};
     lh_layout plan = {1, {{0, {0, 15}}}};
     assert_layers(&model, workers, 14, 16);
     workers[0].kv_bytes--;
@@ -465,28 +465,27 @@ static void no_layers_without_room_for_keys_and_values(void **state) {
     workers[0].kv_bytes = 0; /* nobody knows */
     assert_layers(&model, workers, 20, 10);
     workers[0].kv_bytes = 1024 * 15; /* as it stands a plan needs one page */
-    assert_true(isfinite(lh_planner_slowest(&model, workers, &plan)));
+    assert_true(isfinite(slowest(&model, workers, 2, &plan)));
     workers[0].kv_bytes--;
-    assert_true(isinf(lh_planner_slowest(&model, workers, &plan)));
+    assert_true(isinf(slowest(&model, workers, 2, &plan)));
 }
 
 /* Three pages have no room, one has. */
 static void less_room_is_better_than_no_plan(void **state) {
     (void)state;
     const lh_model_profile model = model_that_keeps();
-    const lh_plan_worker workers[] = {{"a", "s", 4, 5000, BY(4), 1024 * 18, 0},
-                                      {"b", "s", 2, 5000, BY(2), 1024 * 20, 0}};
+    const even_worker workers[] = {{"a", "s", 4, 5000, BY(4), 1024 * 18, 0},
+                                   {"b", "s", 2, 5000, BY(2), 1024 * 20, 0}};
     assert_layers(&model, workers, 18, 12);
 }
 
 static void a_worker_without_room_for_a_layer_spoils_nothing(void **state) {
     (void)state;
     const lh_model_profile model = model_that_keeps();
-    const lh_plan_worker workers[] = {{"a", "s", 4, 5000, BY(4), 3 * 1024 - 1, 0},
-                                      {"b", "s", 2, 3000, BY(2), 3 * 1024 * 30, 0}};
+    const even_worker workers[] = {{"a", "s", 4, 5000, BY(4), 3 * 1024 - 1, 0},
+                                   {"b", "s", 2, 3000, BY(2), 3 * 1024 * 30, 0}};
     lh_layout plan;
-    assert_int_equal(lh_planner_split(&model, workers, 2, &(lh_planner_options){0}, &plan, NULL),
-                     LH_OK);
+    assert_int_equal(split(&model, workers, 2, &(lh_aim){0}, &plan, NULL), LH_OK);
     assert_int_equal(plan.stage_count, 1);
     assert_int_equal(plan.stages[0].machine, 1);
 }
@@ -494,12 +493,11 @@ static void a_worker_without_room_for_a_layer_spoils_nothing(void **state) {
 static void a_refusal_says_what_keys_and_values_take(void **state) {
     (void)state;
     const lh_model_profile model = model_that_keeps();
-    const lh_plan_worker workers[] = {{"a", "s", 4, 5000, BY(4), 1024 * 18, 0},
-                                      {"b", "s", 2, 5000, BY(2), 1024 * 11, 0}};
+    const even_worker workers[] = {{"a", "s", 4, 5000, BY(4), 1024 * 18, 0},
+                                   {"b", "s", 2, 5000, BY(2), 1024 * 11, 0}};
     lh_layout plan;
     lh_error error;
-    assert_int_equal(lh_planner_split(&model, workers, 2, &(lh_planner_options){0}, &plan, &error),
-                     LH_ERR_LIMIT);
+    assert_int_equal(split(&model, workers, 2, &(lh_aim){0}, &plan, &error), LH_ERR_LIMIT);
     assert_non_null(strstr(error.message, "1 KiB of keys and values for each page of 64"));
     assert_non_null(strstr(error.message, "for those of 29 of the model's 30 layers"));
 }
@@ -509,26 +507,23 @@ static void a_spare_needs_the_room_that_the_split_has(void **state) {
     (void)state;
     const lh_model_profile model = model_that_keeps();
     const lh_layout before = {2, {{0, {0, 15}}, {LH_LAYOUT_NOBODY, {15, 30}}}};
-    lh_plan_worker workers[] = {{"a", "s", 4, 5000, BY(4), 3 * 1024 * 30, 0},
-                                {"b", "s", 4, 5000, BY(4), 3 * 1024 * 15, 0}};
+    even_worker workers[] = {{"a", "s", 4, 5000, BY(4), 3 * 1024 * 30, 0},
+                             {"b", "s", 4, 5000, BY(4), 3 * 1024 * 15, 0}};
     lh_layout plan;
     workers[1].kv_bytes--;
-    assert_int_equal(
-        lh_planner_revise(&model, workers, 2, &(lh_planner_options){0}, &before, &plan, NULL),
-        LH_OK);
+    assert_int_equal(revise_beside(&model, workers, 2, &(lh_aim){0}, &before, &plan, NULL), LH_OK);
     assert_int_equal(plan.stages[0].layers.last, 16);
 }
 
 static void assert_offered(uint64_t first_bytes, uint64_t second_bytes, const char *offered) {
-    const lh_plan_worker workers[] = {{"a", "s", 4, first_bytes, BY(4), 0, 0},
-                                      {"c", "s", 4, second_bytes, BY(4), 0, 0}};
+    const even_worker workers[] = {{"a", "s", 4, first_bytes, BY(4), 0, 0},
+                                   {"c", "s", 4, second_bytes, BY(4), 0, 0}};
     lh_layout plan;
     lh_error error;
     char words[100];
     const lh_model_profile model = {.layers = 1, .head_bytes = UINT64_MAX >> 1};
     snprintf(words, sizeof words, "and 2 workers offer %s MiB: no split fits", offered);
-    assert_int_equal(lh_planner_split(&model, workers, 2, &no_options, &plan, &error),
-                     LH_ERR_LIMIT);
+    assert_int_equal(split(&model, workers, 2, &no_options, &plan, &error), LH_ERR_LIMIT);
     assert_non_null(strstr(error.message, words));
 }
 
@@ -543,10 +538,10 @@ static void a_refusal_says_what_is_offered(void **state) {
 /* What was loaded under other options is no plan for these. */
 static void a_plan_of_too_many_stages_is_not_kept(void **state) {
     (void)state;
-    const lh_planner_options two = {.stages = 2};
-    lh_plan_worker workers[] = {{"a", "s", 4, 5000, BY(4), 0, 0},
-                                {"c", "s", 4, 5000, BY(4), 0, 0},
-                                {"z", "s", 4, 5000, BY(4), 0, 0}};
+    const lh_aim two = {.stages = 2};
+    even_worker workers[] = {{"a", "s", 4, 5000, BY(4), 0, 0},
+                             {"c", "s", 4, 5000, BY(4), 0, 0},
+                             {"z", "s", 4, 5000, BY(4), 0, 0}};
     lh_layout plan = revise(workers, 3, &two);
     assert_int_equal(plan.stage_count, 2);
 }
@@ -562,12 +557,12 @@ static void by_threads_where_one_has_not_measured(void **state) {
     (void)state;
     static const lh_machine_speed lacking[] = {{0, 0}, {0, 6}, {1, 0}};
     for (int i = 0; i < 3; i++) {
-        lh_plan_worker workers[] = {{"a", "s", 2, 1, {1, 6}, 0, 0},
-                                    {"b", "s", 4, 1, lacking[i], 0, 0}};
-        lh_planner_compare_speeds(workers, 2);
-        assert_close(workers[0].speed.prompt_us, 2 * workers[1].speed.prompt_us);
-        assert_close(workers[0].speed.token_us, 2 * workers[1].speed.token_us);
-        assert_true(workers[0].speed.token_us > workers[0].speed.prompt_us);
+        lh_map_machine machines[] = {{.threads = 2, .start = {1, 6}},
+                                     {.threads = 4, .start = lacking[i]}};
+        lh_even_compare_speeds(machines, 2);
+        assert_close(machines[0].start.prompt_us, 2 * machines[1].start.prompt_us);
+        assert_close(machines[0].start.token_us, 2 * machines[1].start.token_us);
+        assert_true(machines[0].start.token_us > machines[0].start.prompt_us);
     }
 }
 
@@ -575,41 +570,40 @@ static void close_ones_are_the_same(void **state) {
     (void)state;
     const lh_machine_speed measured[] = {{1.08, 9}, {2.1, 5}, {1.0, 5.4}, {2.0, 30}, {1.4, 7}};
     const double prompt[] = {1, 2, 1, 2, 1.4}, token[] = {9, 5, 5, 30, 7};
-    lh_plan_worker workers[5];
+    lh_map_machine machines[5];
     for (int i = 0; i < 5; i++)
-        workers[i] = (lh_plan_worker){"w", "s", 1, 1, measured[i], 0, 0};
-    lh_planner_compare_speeds(workers, 5);
+        machines[i] = (lh_map_machine){.threads = 1, .start = measured[i]};
+    lh_even_compare_speeds(machines, 5);
     for (int i = 0; i < 5; i++) {
-        assert_close(workers[i].speed.prompt_us, prompt[i]);
-        assert_close(workers[i].speed.token_us, token[i]);
+        assert_close(machines[i].start.prompt_us, prompt[i]);
+        assert_close(machines[i].start.token_us, token[i]);
     }
-    workers[0].speed = (lh_machine_speed){4, 4};
-    workers[1].speed = (lh_machine_speed){5, 4.99}; /* a whole quarter is not close */
-    lh_planner_compare_speeds(workers, 2);
-    assert_close(workers[1].speed.prompt_us, 5);
-    assert_close(workers[1].speed.token_us, 4);
+    machines[0].start = (lh_machine_speed){4, 4};
+    machines[1].start = (lh_machine_speed){5, 4.99}; /* a whole quarter is not close */
+    lh_even_compare_speeds(machines, 2);
+    assert_close(machines[1].start.prompt_us, 5);
+    assert_close(machines[1].start.token_us, 4);
 }
 
 static void the_order_is_no_matter(void **state) {
     (void)state;
     uint64_t random = 7;
     for (int round = 0; round < 200; round++) {
-        lh_plan_worker workers[9], reversed[9];
+        lh_map_machine machines[9], reversed[9];
         double before[9];
         for (uint32_t i = 0; i < 9; i++) {
             random = random * 6364136223846793005u + 1442695040888963407u;
             before[i] = 1 + (double)(random >> 60) / 10;
-            workers[i] = (lh_plan_worker){
-                "w", "s", 1, 1, {before[i], 5 + (double)(random >> 56 & 15)}, 0, 0};
-            reversed[8 - i] = workers[i];
+            machines[i] = (lh_map_machine){.start = {before[i], 5 + (double)(random >> 56 & 15)}};
+            reversed[8 - i] = machines[i];
         }
-        lh_planner_compare_speeds(workers, 9);
-        lh_planner_compare_speeds(reversed, 9);
+        lh_even_compare_speeds(machines, 9);
+        lh_even_compare_speeds(reversed, 9);
         for (uint32_t i = 0; i < 9; i++) {
-            assert_true(workers[i].speed.prompt_us == reversed[8 - i].speed.prompt_us);
-            assert_true(workers[i].speed.token_us == reversed[8 - i].speed.token_us);
-            assert_true(workers[i].speed.prompt_us <= before[i] &&
-                        workers[i].speed.prompt_us * 1.25 >= before[i] * 0.999);
+            assert_true(machines[i].start.prompt_us == reversed[8 - i].start.prompt_us);
+            assert_true(machines[i].start.token_us == reversed[8 - i].start.token_us);
+            assert_true(machines[i].start.prompt_us <= before[i] &&
+                        machines[i].start.prompt_us * 1.25 >= before[i] * 0.999);
         }
     }
 }
