@@ -35,7 +35,7 @@ typedef struct lh_gateway_settings {
     int64_t cover_share;
     int64_t survey_bytes;
     const char *spot_check; /* a share, 0 to 1 */
-    const char *objective;  /* "off" or lh_goal_parse */
+    const char *objective;  /* for lh_goal_parse */
     int64_t token_ms_max;
     int64_t context, rows_max;
     const char *overlap;     /* lh_overlap_spec_parse */

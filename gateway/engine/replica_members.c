@@ -83,7 +83,7 @@ static uint32_t count_living(const lh_replica_members *members, int64_t now_us) 
     return count;
 }
 
-/* Into members->living, until let_go. */
+/* Lists the living workers in members->living, whose split lasts until let_go. */
 static lh_status gather(lh_replica_members *members, int64_t now_us, lh_error *error) {
     living *l = &members->living;
     uint32_t count = 0;
@@ -186,7 +186,7 @@ static void mend(lh_replica_members *members, const living *l, int64_t now_us) {
     one->place.moving_to = replica == one->place.replica ? LH_REPLICA_NONE : replica;
 }
 
-/* Deals, settles and mends, as far as it is time to. */
+/* Deals the workers, settles a newcomer and mends chains, each when it is time for it. */
 static lh_status place(lh_replica_members *members, member *one, int64_t now_us, lh_error *error) {
     living *l = &members->living;
     const bool has_place = one->place.replica != LH_REPLICA_NONE;

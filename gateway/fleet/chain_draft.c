@@ -14,7 +14,7 @@ typedef struct evenly {
     lh_even_split *split;
 } evenly;
 
-/* `others` behind the candidates, so that all are comparable. */
+/* Makes machines of the candidates, and of `others` behind them, so that all are comparable. */
 static lh_status split_create(const lh_fleet_options *options, const lh_candidates *candidates,
                               const lh_candidates *others, evenly *e, lh_error *error) {
     const uint32_t count = candidates->count + others->count;

@@ -40,6 +40,7 @@ static uint32_t chunk_sizes(const lh_aim *aim, lh_aim_size *sizes) {
             continue;
         uint32_t chunks = (aim->prompt_rows + rows - 1) / rows;
         /* the mean over all chunks: attention grows with the position */
+        assert(count < LH_AIM_SIZES_MAX);
         sizes[count++] = (lh_aim_size){
             .rows = rows, .position = (aim->prompt_rows - rows) / 2, .chunks = chunks};
     }
@@ -50,6 +51,7 @@ static uint32_t group_sizes(const lh_aim *aim, lh_aim_size *sizes) {
     uint32_t count = 0;
     for (uint32_t rows = 1; rows <= aim->sequences_max && rows <= LH_STEP_ROWS_MAX; rows *= 2)
         sizes[count++] = (lh_aim_size){.is_decode = true, .rows = rows, .position = aim->position};
+    assert(count <= LH_AIM_SIZES_MAX);
     return count;
 }
 
@@ -117,6 +119,7 @@ lh_cost_step lh_aim_step(const lh_aim_size *size, const lh_cost_chain *chain) {
         return lh_cost_decode_step(chain, size->position, size->rows);
     /* only the last chunk draws */
     lh_cost_chain undrawn = *chain;
+    assert(chain->stage_count > 0);
     undrawn.stages[chain->stage_count - 1].draw_us = 0;
     return (lh_cost_step){lh_cost_off_us(chain, size->position, size->rows, size->rows),
                           lh_cost_busiest_us(&undrawn, size->position, size->rows)};

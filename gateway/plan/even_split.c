@@ -1,4 +1,4 @@
-/* Which machines, in which order; the layers are order_split.h's. */
+/* Chooses which machines serve, and their order; order_split.h divides the layers among them. */
 #include "gateway/plan/even_split.h"
 
 #include "common/base/arithmetic.h"
@@ -32,46 +32,55 @@ static bool are_measured(const lh_map_machine *machines, uint32_t count) {
     return true;
 }
 
-static double *time_of(lh_map_machine *machine, bool is_token) {
-    return is_token ? &machine->start.token_us : &machine->start.prompt_us;
-}
-
-/* The least time that is at least `from`; INFINITY: there is none. */
-static double find_least(lh_map_machine *machines, uint32_t count, bool is_token, double from) {
+/* Returns the least time that is at least `from`; INFINITY: there is none. */
+static double find_least(const double *us, uint32_t count, double from) {
     double least = INFINITY;
     for (uint32_t i = 0; i < count; i++)
-        if (*time_of(&machines[i], is_token) >= from)
-            least = fmin(least, *time_of(&machines[i], is_token));
+        if (us[i] >= from)
+            least = fmin(least, us[i]);
     return least;
 }
 
-/* From the fastest on: it, and all that are close to it, take its time; then the fastest of the
- * rest. */
-static void even_out(lh_map_machine *machines, uint32_t count, bool is_token) {
-    double least = find_least(machines, count, is_token, 0);
+/* Gives the time of the fastest machine to it and to all that are close to it; then does the same
+ * with the rest. */
+static void even_out(double *us, uint32_t count) {
+    double least = find_least(us, count, 0);
     while (isfinite(least)) {
         const double most = least * EQUAL_FACTOR;
         assert(most > least);
-        for (uint32_t i = 0; i < count; i++) {
-            double *us = time_of(&machines[i], is_token);
-            if (*us >= least && *us < most)
-                *us = least;
-        }
-        least = find_least(machines, count, is_token, most);
+        for (uint32_t i = 0; i < count; i++)
+            if (us[i] >= least && us[i] < most)
+                us[i] = least;
+        least = find_least(us, count, most);
     }
 }
 
-void lh_even_compare_speeds(lh_map_machine *machines, uint32_t count) {
-    const bool is_measured = are_measured(machines, count);
-    for (uint32_t i = 0; i < count && !is_measured; i++) {
+static void compare_measured(lh_map_machine *machines, uint32_t count) {
+    double prompt_us[LH_MAP_MACHINES_MAX], token_us[LH_MAP_MACHINES_MAX];
+    assert(count <= LH_MAP_MACHINES_MAX);
+    for (uint32_t i = 0; i < count; i++) {
+        prompt_us[i] = machines[i].start.prompt_us;
+        token_us[i] = machines[i].start.token_us;
+    }
+    even_out(prompt_us, count);
+    even_out(token_us, count);
+    for (uint32_t i = 0; i < count; i++)
+        machines[i].start = (lh_machine_speed){prompt_us[i], token_us[i]};
+}
+
+static void compare_threads(lh_map_machine *machines, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
         const double threads = machines[i].threads ? machines[i].threads : 1;
         machines[i].start =
             (lh_machine_speed){CORE_MIB_US / threads, ALONE_DEARER * CORE_MIB_US / threads};
     }
-    if (is_measured) {
-        even_out(machines, count, false);
-        even_out(machines, count, true);
-    }
+}
+
+void lh_even_compare_speeds(lh_map_machine *machines, uint32_t count) {
+    if (are_measured(machines, count))
+        compare_measured(machines, count);
+    else
+        compare_threads(machines, count);
     for (uint32_t i = 0; i < count; i++)
         lh_map_machine_set_speed(&machines[i], &machines[i].start);
 }
@@ -221,7 +230,7 @@ void lh_even_split_destroy(lh_even_split *split) {
     free(split);
 }
 
-/* Those with room for a layer, and for its keys and values; returns how many there are. */
+/* Lists the members with room for a layer and its keys and values; returns their number. */
 static uint32_t list_usable(const lh_even_split *s, const uint32_t *members, uint32_t count) {
     uint32_t usable = 0;
     for (uint32_t i = 0; i < count; i++) {
@@ -235,8 +244,9 @@ static uint32_t list_usable(const lh_even_split *s, const uint32_t *members, uin
     return usable;
 }
 
-/* Over the first `count` candidates, in the order of their places. */
+/* Divides the layers among the first `count` candidates, in the order of their places. */
 static bool split_first(lh_even_split *s, uint32_t count, lh_layout *layout) {
+    assert(count <= s->program.capacity);
     qsort(s->candidates, count, sizeof *s->candidates, by_place);
     for (uint32_t i = 0; i < count; i++)
         s->program.order[i] = s->candidates[i].part;
@@ -247,8 +257,8 @@ static bool split_first(lh_even_split *s, uint32_t count, lh_layout *layout) {
     return true;
 }
 
-/* Tries the fastest; where their memory is short, those with the most memory, fewer and fewer: a
- * machine that can hardly hold a layer must not spoil the plan. */
+/* Tries the fastest machines; where their memory is short, those with the most memory, fewer and
+ * fewer of them: a machine that can hardly hold a layer must not spoil the plan. */
 static bool try_all(lh_even_split *s, const uint32_t *members, uint32_t count, lh_layout *layout) {
     const uint32_t usable = list_usable(s, members, count),
                    wanted = lh_min_u32(stages_max(s, count), usable);
@@ -289,7 +299,7 @@ static lh_status refuse(const lh_even_split *s, const uint32_t *members, uint32_
         (unsigned long long)(memory >> 20));
 }
 
-/* Afterwards the prompt's parts want the room for keys and values that each stage has. */
+/* When it returns, s->prompt->kv is the room for keys and values that each stage has. */
 lh_status lh_even_split_find(lh_even_split *split, const uint32_t *members, uint32_t count,
                              lh_layout *layout, lh_error *error) {
     lh_kv_need need = split->model->kv;
@@ -334,9 +344,10 @@ static bool is_used(const lh_layout *layout, uint32_t machine) {
     return false;
 }
 
-/* How often the chain goes from one site to another: each time is a slow link. */
+/* Counts how often the chain goes from one site to another: each time it takes a slow link. */
 static uint32_t count_crossings(const lh_even_split *s, const lh_layout *layout) {
     uint32_t crossings = 0, site = UINT32_MAX;
+    assert(layout->stage_count <= LH_LAYOUT_STAGES_MAX);
     for (uint32_t i = 0; i < layout->stage_count; i++) {
         if (layout->stages[i].machine == LH_LAYOUT_NOBODY)
             continue;
@@ -347,11 +358,12 @@ static uint32_t count_crossings(const lh_even_split *s, const lh_layout *layout)
     return crossings;
 }
 
-/* Of the spares the one with which the chain crosses sites least often, then the one that is
- * fastest there. */
+/* Gives the stage to the spare with which the chain crosses sites least often, and among those to
+ * the fastest. */
 static bool fill(const lh_even_split *s, lh_layout *layout, uint32_t stage) {
     uint32_t best = LH_LAYOUT_NOBODY, best_crossings = 0;
     double best_us = INFINITY;
+    assert(stage < layout->stage_count && layout->stages[stage].machine == LH_LAYOUT_NOBODY);
     for (uint32_t spare = 0; spare < s->count; spare++) {
         if (is_used(layout, spare))
             continue;

@@ -1,6 +1,7 @@
 /* Pages, by division. */
 #include "gateway/plan/kv_need.h"
 
+#include <assert.h>
 #include <math.h>
 
 /* Parts are rounded to whole heads by weights that are rounded themselves: a border this close to
@@ -17,6 +18,7 @@ bool lh_kv_need_lower(lh_kv_need *need) {
     if (need->position_bytes == 0 || need->pages <= 1)
         return false;
     need->pages /= 2;
+    assert(need->pages > 0);
     return true;
 }
 
@@ -52,8 +54,11 @@ static double heads_of(const lh_kv_need *need, double begin, double end) {
 uint64_t lh_kv_need_together(const lh_kv_need *need, const uint64_t *offered, const double *parts,
                              uint32_t count) {
     double all = 0, begin = 0, least = INFINITY;
-    for (uint32_t i = 0; i < count; i++)
+    assert(count > 0);
+    for (uint32_t i = 0; i < count; i++) {
+        assert(parts[i] > 0);
         all += parts[i];
+    }
     for (uint32_t i = 0; i < count; i++) {
         double end = begin + parts[i] / all, bytes = (double)offered[i];
         if (need->heads > 0)

@@ -15,6 +15,7 @@
 
 static double row_mib(const lh_model_profile *model, lh_map_layers layers) {
     double bytes = 0;
+    assert(layers.first < layers.last && layers.last <= model->layers);
     for (uint32_t i = layers.first; i < layers.last; i++)
         bytes += (double)model->row_bytes[i];
     return bytes / MIB;
@@ -51,6 +52,7 @@ static lh_compute_profile stage_profile(const lh_fleet_map *map, const lh_layout
 static void set_hop(lh_cost_hop *hop, const lh_fleet_map *map, uint32_t from, uint32_t to,
                     lh_hop_place place, lh_wire_type wire) {
     const lh_map_link *link = &map->links[from][to];
+    assert(from < map->site_count && to < map->site_count);
     *hop = (lh_cost_hop){.bytes_per_us = link->bytes_per_us, .delay_us = link->delay_us};
     lh_cost_hop_set_bytes(hop, place, wire, map->model.width);
 }
@@ -58,8 +60,10 @@ static void set_hop(lh_cost_hop *hop, const lh_fleet_map *map, uint32_t from, ui
 void lh_layout_costs(const lh_layout *layout, const lh_fleet_map *map, lh_wire_type wire,
                      lh_cost_chain *costs) {
     uint32_t from = map->gateway_site;
+    assert(layout->stage_count <= LH_LAYOUT_STAGES_MAX);
     *costs = (lh_cost_chain){.stage_count = layout->stage_count, .width = map->model.width};
     for (uint32_t s = 0; s < layout->stage_count; s++) {
+        assert(layout->stages[s].machine < map->machine_count);
         uint32_t to = map->machines[layout->stages[s].machine].site;
         costs->stages[s] = stage_profile(map, &layout->stages[s]);
         set_hop(&costs->hops[s], map, from, to, s == 0 ? LH_HOP_FIRST : LH_HOP_INNER, wire);
@@ -70,6 +74,7 @@ void lh_layout_costs(const lh_layout *layout, const lh_fleet_map *map, lh_wire_t
 
 uint64_t lh_layout_stage_bytes(const lh_model_profile *model, lh_map_layers layers) {
     uint64_t bytes = 0;
+    assert(layers.first <= layers.last && layers.last <= model->layers);
     for (uint32_t i = layers.first; i < layers.last; i++)
         bytes += model->layer_bytes[i];
     return bytes + (layers.first == 0 ? model->embedding_bytes : 0) +
@@ -104,6 +109,7 @@ uint32_t lh_layout_kv_pages(const lh_fleet_map *map, const lh_layout *layout) {
 uint64_t lh_layout_moved_bytes(const lh_fleet_map *map, const lh_layout_stage *stage) {
     const lh_map_machine *machine = &map->machines[stage->machine];
     uint64_t bytes = 0;
+    assert(stage->machine < map->machine_count && stage->layers.last <= map->model.layers);
     for (uint32_t i = stage->layers.first; i < stage->layers.last; i++) {
         bool is_held = machine->held.first <= i && i < machine->held.last;
         if (!is_held && !lh_map_layer_set_has(&machine->cached, i))

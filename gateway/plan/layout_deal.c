@@ -54,6 +54,7 @@ static void list_by_sites(dealing *d) {
     uint32_t count = 0, from = LH_PART_GATEWAY;
     while (count < d->parts->machine_count) {
         from = next_site(d, is_done, from);
+        assert(from < LH_MAP_SITES_MAX);
         is_done[from] = true;
         for (uint32_t m = 0; m < d->parts->machine_count; m++)
             if (d->parts->machines[m].site == from)
@@ -70,6 +71,7 @@ static void deal_greedily(dealing *d) {
         strength += strength_of(d, m);
     for (uint32_t i = 0; i < d->parts->machine_count; i++) {
         uint32_t machine = d->order[i];
+        assert(machine < d->parts->machine_count && chain < d->replicas);
         d->chain_of[machine] = chain;
         bytes += (double)d->parts->machines[machine].memory_bytes;
         own_strength += strength_of(d, machine);
@@ -133,6 +135,7 @@ static bool is_better(const dealing *d, const double *values) {
 static bool keep_if_better(dealing *d, uint32_t a, uint32_t b) {
     lh_layout_plan plans[2];
     double values[LH_DEAL_REPLICAS_MAX];
+    assert(a != b && a < d->replicas && b < d->replicas);
     memcpy(values, d->values, sizeof values);
     values[a] = plan_chain(d, a, &plans[0]);
     values[b] = plan_chain(d, b, &plans[1]);
@@ -157,6 +160,7 @@ static bool has_stage(const dealing *d, uint32_t chain, uint32_t machine) {
 
 static uint32_t slowest_chain(const dealing *d) {
     uint32_t slowest = 0;
+    assert(d->replicas > 0);
     for (uint32_t r = 1; r < d->replicas; r++)
         if (d->values[r] > d->values[slowest])
             slowest = r;
@@ -270,6 +274,7 @@ static void reset(dealing *d) {
 }
 
 static void finish(const dealing *d, uint32_t *replica_of, lh_layout_deal *deal) {
+    assert(d->replicas > 0);
     deal->replicas = d->replicas;
     deal->value = add_up(d, d->values);
     memcpy(deal->plans, d->plans, sizeof deal->plans);

@@ -66,6 +66,7 @@ static uint32_t next_size(const search *s, bool is_done[LH_AIM_SIZES_MAX]) {
     for (uint32_t i = 0; i < s->size_count; i++)
         if (!is_done[i] && (next == UINT32_MAX || s->floors[i] < s->floors[next]))
             next = i;
+    assert(next == UINT32_MAX || next < s->size_count);
     if (next != UINT32_MAX)
         is_done[next] = true;
     return next;
@@ -133,6 +134,7 @@ typedef struct orders {
 static void add_order(orders *all, const lh_found *found) {
     if (all->count < ORDERS_MAX)
         all->count++;
+    assert(all->count > 0);
     memmove(all->items + 1, all->items, (all->count - 1) * sizeof *all->items);
     all->items[0] = *found;
 }

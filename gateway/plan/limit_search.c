@@ -1,6 +1,7 @@
-/* A heap would be no quicker: there are a few intervals. */
+/* Keeps the intervals in a list: there are few, and a heap would be no quicker. */
 #include "gateway/plan/limit_search.h"
 
+#include <assert.h>
 #include <math.h>
 
 #define INTERVALS_MAX 512u
@@ -30,6 +31,7 @@ static bool is_promising(const interval *i, const lh_found *best) {
 /* Where there is no room it is not tried: there is room for as many as halving makes. */
 static void push(intervals *all, const lh_limit_search *search, double low_us, double high_us,
                  double ring_us) {
+    assert(low_us <= high_us && ring_us >= 0);
     double promise = lh_aim_value(search->aim, search->size, ring_us, low_us);
     if (all->count < INTERVALS_MAX)
         all->items[all->count++] = (interval){low_us, high_us, ring_us, promise};
@@ -37,6 +39,7 @@ static void push(intervals *all, const lh_limit_search *search, double low_us, d
 
 static interval pop(intervals *all) {
     uint32_t best = 0;
+    assert(all->count > 0);
     for (uint32_t i = 1; i < all->count; i++)
         if (all->items[i].promise < all->items[best].promise)
             best = i;
@@ -79,6 +82,7 @@ void lh_limit_search_run(const lh_limit_search *search, lh_found *best) {
         if (!is_promising(&i, best))
             break; /* nor is any other */
         tries++;
+        assert(i.low_us <= i.high_us);
         ring.ring_us = greatest_ring(search, &i, best);
         if (!search->find(search->context, i.high_us, &ring))
             continue;

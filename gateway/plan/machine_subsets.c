@@ -118,6 +118,7 @@ static void trace_back(const lh_machine_subsets *s, const arrival *best, lh_layo
     uint32_t count = 0, mask = best->mask, machine = best->machine,
              before_machine = best->before_machine, first = best->layer, last = s->row - 1;
     for (;;) {
+        assert(count < s->count && first < last && mask & 1u << machine);
         reversed[count++] = (lh_layout_stage){machine, {first, last}};
         if (first == 0)
             break;

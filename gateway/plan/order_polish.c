@@ -3,6 +3,7 @@
 
 #include "common/base/arithmetic.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,12 +50,14 @@ static bool is_listed(const lh_order_split *split, uint32_t machine) {
 }
 
 static void insert(lh_order_split *split, uint32_t at, uint32_t machine) {
+    assert(at <= split->count && split->count < split->capacity);
     memmove(split->order + at + 1, split->order + at, (split->count - at) * sizeof *split->order);
     split->order[at] = machine;
     split->count++;
 }
 
 static uint32_t remove_at(lh_order_split *split, uint32_t at) {
+    assert(at < split->count);
     uint32_t machine = split->order[at];
     split->count--;
     memmove(split->order + at, split->order + at + 1, (split->count - at) * sizeof *split->order);

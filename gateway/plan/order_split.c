@@ -1,4 +1,4 @@
-/* From each machine and each layer on to the machines behind it. */
+/* Extends each split of the first layers by a stage of a machine behind the last one. */
 #include "gateway/plan/order_split.h"
 
 #include <assert.h>
@@ -7,13 +7,14 @@
 
 #define NOBODY UINT16_MAX
 
-/* Of the layers before one, with a machine's stage as the last. */
+/* The best split of the layers before one, which ends with a stage of this machine. */
 struct lh_split_state {
     double us; /* once around so far, or the sum of squares; INFINITY: cannot be */
     uint16_t before_layer, before;
     uint16_t stages;
 };
 
+/* What the slowest stage of an even split takes, for either kind of step. */
 struct lh_split_slowest {
     double us, second_us;
 };
@@ -72,7 +73,8 @@ static void trace_back(const lh_order_split *s, uint32_t place, lh_layout *layou
 
 /* ---- The shortest ring ---- */
 
-/* All stages of the machine at `place` that begin at a layer; `before` had the one before it. */
+/* Adds all stages of the machine at `place` that begin at this layer; the machine at `before` has
+ * the stage before it. */
 static void extend(const lh_order_split *s, uint32_t place, uint32_t layer, uint32_t before,
                    uint32_t stages, double us, double limit_us) {
     const lh_part_machine *machine = &s->parts->machines[s->order[place]];
@@ -132,7 +134,8 @@ static bool is_more_even(const lh_split_slowest *a, double a_squares, const lh_s
     return a_squares < b_squares;
 }
 
-/* As extend; those behind the machine have a layer each left. */
+/* Adds all stages of the machine at `place` that begin at this layer and leave a layer to each
+ * machine behind it. */
 static void extend_evenly(const lh_order_split *s, uint32_t place, uint32_t layer,
                           double squares_before, const lh_split_slowest *before) {
     const lh_part_machine *machine = &s->parts->machines[s->order[place]],

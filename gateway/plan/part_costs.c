@@ -1,4 +1,4 @@
-/* The cost model's formulas for one stage and one hop. */
+/* Applies the cost model's formulas to one stage and to one hop. */
 #include "gateway/plan/part_costs.h"
 
 #include "common/base/arithmetic.h"
@@ -44,20 +44,14 @@ static int by_nature(const lh_map_machine *a, const lh_map_machine *b) {
 
 typedef struct sortable {
     const lh_map_machine *machine;
-    const lh_fleet_map *map; /* NULL: sites have no names */
+    const lh_fleet_map *map; /* NULL: they are not sorted */
 } sortable;
-
-static int by_site(const sortable *a, const sortable *b) {
-    if (a->map)
-        return strcmp(a->map->sites[a->machine->site], b->map->sites[b->machine->site]);
-    return compare(a->machine->site, b->machine->site);
-}
 
 static int by_all(const void *left, const void *right) {
     const sortable *a = left, *b = right;
     int order = by_nature(a->machine, b->machine);
     if (order == 0)
-        order = by_site(a, b);
+        order = strcmp(a->map->sites[a->machine->site], b->map->sites[b->machine->site]);
     return order ? order : strcmp(a->machine->name, b->machine->name);
 }
 
@@ -67,13 +61,13 @@ static void sum_layers(lh_parts *parts, uint32_t count) {
     const lh_model_profile *model = parts->model;
     assert(model->layers > 0 && model->layers <= LH_MAP_LAYERS_MAX);
     parts->layers = model->layers;
+    for (uint32_t m = 0; m < count; m++)
+        for (uint32_t i = parts->all[m].pinned.first; i < parts->all[m].pinned.last; i++)
+            parts->pinned_layers[i + 1]++;
     for (uint32_t i = 0; i < model->layers; i++) {
-        uint32_t pins = 0;
-        for (uint32_t m = 0; m < count; m++)
-            pins += parts->all[m].pinned.first <= i && i < parts->all[m].pinned.last;
         parts->row_mib[i + 1] = parts->row_mib[i] + (double)model->row_bytes[i] / MIB;
         parts->held_bytes[i + 1] = parts->held_bytes[i] + model->layer_bytes[i];
-        parts->pinned_layers[i + 1] = parts->pinned_layers[i] + pins;
+        parts->pinned_layers[i + 1] += parts->pinned_layers[i];
     }
 }
 
@@ -90,7 +84,8 @@ static void take_machines(lh_parts *parts, uint32_t count, sortable *order) {
         if (!parts->all[m].is_excluded && parts->all[m].memory_bytes >= least)
             order[parts->machine_count++] = (sortable){&parts->all[m], parts->map};
     assert(parts->machine_count <= count);
-    qsort(order, parts->machine_count, sizeof *order, by_all);
+    if (parts->map)
+        qsort(order, parts->machine_count, sizeof *order, by_all);
     for (uint32_t i = 0; i < parts->machine_count; i++)
         parts->machines[i] =
             (lh_part_machine){.index = (uint32_t)(order[i].machine - parts->all),
@@ -151,6 +146,7 @@ void lh_parts_destroy(lh_parts *parts) {
 /* ---- Prices ---- */
 
 static void price_machine(lh_parts *parts, lh_part_machine *m, const lh_aim_size *size) {
+    assert(size->rows > 0);
     const lh_map_machine *machine = &parts->all[m->index];
     lh_compute_profile unit = {.point_count = machine->point_count};
     const lh_head_costs head = lh_layout_head_costs(parts->model, machine);
@@ -225,6 +221,7 @@ void lh_parts_measure(const lh_parts *parts, lh_part_ring *ring) {
     for (uint32_t s = 0; s < ring->layout.stage_count; s++) {
         const lh_layout_stage *stage = &ring->layout.stages[s];
         const lh_part_machine *machine = &parts->machines[stage->machine];
+        assert(stage->machine < parts->machine_count);
         const lh_part_hop *hop = &parts->hops[from][machine->site];
         double busy_us, us = lh_parts_stage_us(parts, machine, stage->layers, &busy_us);
         ring->ring_us += lh_part_hop_us(hop) + us;
@@ -237,6 +234,8 @@ void lh_parts_measure(const lh_parts *parts, lh_part_ring *ring) {
 }
 
 void lh_parts_resolve(const lh_parts *parts, lh_layout *layout) {
-    for (uint32_t s = 0; s < layout->stage_count; s++)
+    for (uint32_t s = 0; s < layout->stage_count; s++) {
+        assert(layout->stages[s].machine < parts->machine_count);
         layout->stages[s].machine = parts->machines[layout->stages[s].machine].index;
+    }
 }

@@ -49,8 +49,8 @@ typedef struct lh_parts {
  * room for keys and values that the map's model wants. The map has passed its check and outlives
  * the parts. LH_ERR_NO_MEMORY. */
 lh_status lh_parts_create(const lh_fleet_map *map, lh_parts **parts, lh_error *error);
-/* The same of machines whose links do not count: the numbers of their sites may be any. Model and
- * machines outlive the parts. */
+/* The same of machines whose links do not count: the numbers of their sites may be any, and they
+ * stay in their order. Model and machines outlive the parts. */
 lh_status lh_parts_create_unlinked(const lh_model_profile *model, const lh_map_machine *machines,
                                    uint32_t count, lh_parts **parts, lh_error *error);
 void lh_parts_destroy(lh_parts *parts);

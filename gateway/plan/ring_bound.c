@@ -3,6 +3,7 @@
 
 #include "common/base/arithmetic.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,6 +109,7 @@ static uint32_t count_sites(const double *capacities, uint32_t count, double wan
         for (uint32_t s = 0; s < count; s++)
             if (!is_taken[s] && (most == UINT32_MAX || capacities[s] > capacities[most]))
                 most = s;
+        assert(most < count);
         is_taken[most] = true;
         wanted -= capacities[most];
         if (wanted <= 0)

@@ -4,6 +4,7 @@
 #include "common/base/arithmetic.h"
 #include "gateway/cost/cost_model.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -60,6 +61,7 @@ static double together(const parallel *all) {
 }
 
 static const lh_map_machine *member_of(const lh_fleet_map *map, const lh_team *team, uint32_t i) {
+    assert(i < team->count && team->members[i] < map->machine_count);
     return &map->machines[team->members[i]];
 }
 
@@ -137,6 +139,7 @@ static double layer_us(double products, double gathers, uint32_t rows) {
 
 void lh_team_join(const lh_fleet_map *map, const lh_team *team, lh_map_machine *joined) {
     const lh_map_machine *leader = member_of(map, team, 0);
+    assert(team->count > 0 && team->count <= LH_TEAM_MEMBERS_MAX);
     const double mib = lh_team_layer_mib(&map->model);
     lh_map_machine made = *leader;
     for (uint32_t i = 0; i < leader->point_count && team->count > 1; i++) {

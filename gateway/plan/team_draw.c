@@ -1,6 +1,7 @@
 /* Those that stand, then the others by name. */
 #include "gateway/plan/team_draw.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,8 +46,11 @@ uint32_t lh_team_joinable(const lh_fleet_map *map, uint32_t site) {
 }
 
 static void settle(draw *d, const lh_team *team) {
-    for (uint32_t i = 0; i < team->count; i++)
+    for (uint32_t i = 0; i < team->count; i++) {
+        assert(!d->is_taken[team->members[i]]);
         d->is_taken[team->members[i]] = true;
+    }
+    assert(d->count < d->map->machine_count);
     d->teams[d->count++] = *team;
 }
 
@@ -101,6 +105,7 @@ uint32_t lh_team_sizes_draw(const lh_fleet_map *map, const lh_team_sizes *sizes,
     for (uint32_t i = 0; i < map->team_count; i++)
         if (map->teams[i].stands)
             keep(&d, &map->teams[i].team);
+    assert(map->machine_count <= LH_MAP_MACHINES_MAX);
     sort(&d);
     for (uint32_t i = 0; i < map->machine_count; i++)
         if (!d.is_taken[index_of(&d, i)])
