@@ -185,9 +185,10 @@ static lh_status start_engine(gateway *g, lh_error *error) {
         .tls = has_tls ? &s->program.tls : NULL,
         .membership = g->membership,
         .limits = lh_h2_limits_of_program(&s->program),
-        .digest_threads = cores > 4   ? 4
-                          : cores > 0 ? (uint32_t)cores
-                                      : 1,
+        .digest_threads =
+            cores > 4   ? 4
+            : cores > 0 ? (uint32_t)cores
+                        : 1,
         .logs_digests = s->logits_digest,
         .self = describe_self(g),
         .traces = g->traces,

@@ -72,7 +72,7 @@ static bool find_workers(const lh_cover_plan *plan, const lh_candidates *candida
 /* Whether the plan's workers may all be planned. */
 static bool is_possible(const lh_cover_plan *plan, const lh_draft_view *view, int64_t now_us) {
     lh_candidates candidates;
-    const lh_worker *workers[LH_PLAN_STAGES_MAX];
+    const lh_worker *workers[LH_LAYOUT_STAGES_MAX];
     lh_candidates_find(view->registry, view->avoidance, now_us, &candidates);
     return find_workers(plan, &candidates, workers);
 }
@@ -112,14 +112,14 @@ lh_status lh_cover_form(const lh_cover_plan *plan, const lh_fleet_options *optio
                         const lh_draft_view *view, uint32_t epoch, int64_t now_us, lh_chain *chain,
                         lh_error *error) {
     lh_candidates candidates;
-    const lh_worker *workers[LH_PLAN_STAGES_MAX];
+    const lh_worker *workers[LH_LAYOUT_STAGES_MAX];
     lh_candidates_find(view->registry, view->avoidance, now_us, &candidates);
     if (!find_workers(plan, &candidates, workers))
         return lh_fail(error, LH_ERR_UNAVAILABLE, "a worker of the stand-in plan is not there");
-    lh_plan stages = {.stage_count = plan->part_count};
+    lh_layout stages = {.stage_count = plan->part_count};
     for (uint32_t i = 0; i < plan->part_count; i++)
         stages.stages[i] =
-            (lh_plan_stage){i, plan->parts[i].first_layer, plan->parts[i].last_layer};
+            (lh_layout_stage){i, {plan->parts[i].first_layer, plan->parts[i].last_layer}};
     return lh_chain_form(chain, &stages, workers, &options->origin, epoch, now_us, error);
 }
 

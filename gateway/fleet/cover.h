@@ -24,7 +24,7 @@ typedef struct lh_cover_part {
 typedef struct lh_cover_plan {
     char lost[LH_WORKER_NAME_BYTES];
     uint32_t part_count; /* 0: the others have no room for the model */
-    lh_cover_part parts[LH_PLAN_STAGES_MAX];
+    lh_cover_part parts[LH_LAYOUT_STAGES_MAX];
 } lh_cover_plan;
 
 /* All zero: nothing is covered. */
@@ -32,9 +32,9 @@ typedef struct lh_cover {
     uint32_t planned_epoch; /* of the chain that the plans are for; 0: there are none */
     uint32_t stage_count;   /* of that chain */
     uint32_t plan_count;    /* the losses of its first stages are planned */
-    lh_cover_plan plans[LH_PLAN_STAGES_MAX]; /* by the chain's stages */
-    uint32_t next;                           /* the plan that is looked at next */
-    int64_t due_us;                          /* when */
+    lh_cover_plan plans[LH_LAYOUT_STAGES_MAX]; /* by the chain's stages */
+    uint32_t next;                             /* the plan that is looked at next */
+    int64_t due_us;                            /* when */
 } lh_cover;
 
 /* Plans for one loss, every few seconds, while the chain has served for some time; forgets the

@@ -24,7 +24,7 @@ static void sum_bytes(const lh_chain *chain, const lh_registry *registry, uint32
 
 static void observe_stage(lh_load_progress *progress, uint32_t stage, uint64_t done_bytes,
                           uint64_t total_bytes, int64_t now_us) {
-    assert(stage < LH_PLAN_STAGES_MAX);
+    assert(stage < LH_LAYOUT_STAGES_MAX);
     bool is_first = progress->stages[stage].since_us == 0;
     /* What was fetched is counted from 0 once more while it is loaded. */
     bool is_restarted = total_bytes != progress->stages[stage].total_bytes ||

@@ -15,7 +15,7 @@ typedef struct lh_load_progress {
         uint64_t since_bytes; /* those */
         uint64_t done_bytes, total_bytes;
         int64_t grown_us; /* when done_bytes last grew */
-    } stages[LH_PLAN_STAGES_MAX];
+    } stages[LH_LAYOUT_STAGES_MAX];
 } lh_load_progress;
 
 typedef struct lh_load_estimate {

@@ -132,7 +132,7 @@ static void a_spare_whose_bytes_come_is_waited_for_longer(void **state) {
     (void)state;
     simulation *sim =
         simulation_create(&(simulation_options){.link = {.delay_us = 5 * MS},
-                                                .fleet.planner.stages = 2,
+                                                .fleet.aim.stages = 2,
                                                 .scheduler.takeover_timeout_us = 6000 * MS});
     toy_worker_options workers[3] = {small_worker(0), small_worker(1), small_worker(2)};
     for (int i = 0; i < 3; i++) {

@@ -23,7 +23,7 @@ typedef struct bench {
 } bench;
 
 static void form(bench *b, uint32_t epoch) {
-    const lh_plan plan = {2, {{0, 0, 2}, {1, 2, 4}}};
+    const lh_layout plan = {2, {{0, {0, 2}}, {1, {2, 4}}}};
     const lh_worker *workers[] = {lh_registry_at(b->registry, 0), lh_registry_at(b->registry, 1)};
     assert_int_equal(lh_chain_form(&b->chain, &plan, workers, &at_home, epoch, 0, NULL), LH_OK);
     for (int i = 0; i < 2; i++)
