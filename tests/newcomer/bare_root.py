@@ -110,10 +110,11 @@ class BareRoot:
     """with BareRoot("bookworm", cache, network, number=2) as root: root.run(...)
 
     number: the last part of its address, from 2 to 254; one machine each. What is started in it ends with it. After the deadline
-    (time.monotonic()), if one is given, it is stopped, and who waits for it gets Overdue. name: what it calls itself. like: another one, whose disk it has a copy of."""
+    (time.monotonic()), if one is given, it is stopped, and who waits for it gets Overdue. name: what it calls itself. like: another one, whose
+    disk it has a copy of. lent: folders of this machine -> where it finds them, to read and to write."""
 
-    def __init__(self, suite, cache, network, number=2, deadline=None, name="home", like=None):
-        self.like, self.number, self.name = like, number, name
+    def __init__(self, suite, cache, network, number=2, deadline=None, name="home", like=None, lent=None):
+        self.like, self.number, self.name, self.lent = like, number, name, lent or {}
         self.suite, self.cache, self.network, self.deadline = suite, pathlib.Path(cache), network, deadline
         self.address, self.namespace = f"{network.prefix}.{number}", f"lh-newcomer-{network.number}-{number}"
         self.link = f"lhn{network.number}-{number}"
@@ -165,7 +166,10 @@ class BareRoot:
 
     def start(self):
         """Its first process, with which all others end; it waits until this one lets go of it."""
-        mounts = f"""mount -t proc proc {self.folder}/proc && mount -t sysfs sysfs {self.folder}/sys && mount --rbind /dev {self.folder}/dev &&
+        lent = " && ".join(f"mount --bind {shlex.quote(str(ours))} {self.folder}{theirs}" for ours, theirs in self.lent.items()) or "true"
+        for theirs in self.lent.values():
+            (self.folder / theirs.lstrip("/")).mkdir(parents=True, exist_ok=True)
+        mounts = f"""{lent} && mount -t proc proc {self.folder}/proc && mount -t sysfs sysfs {self.folder}/sys && mount --rbind /dev {self.folder}/dev &&
             mount -t tmpfs tmpfs {self.folder}/tmp && hostname {self.name} && echo ready && exec cat"""
         self.init = subprocess.Popen(["ip", "netns", "exec", self.namespace, "unshare", "--mount", "--pid", "--uts", "--ipc", "--fork", "--kill-child",
                                       "--propagation", "private", "sh", "-c", mounts], stdin=subprocess.PIPE, stdout=subprocess.PIPE)

@@ -5,7 +5,7 @@ import shutil
 import time
 
 # Where deploy/fetch-model of a reader's own keeps what it has fetched.
-MODELS = ".cache/longhaul/models"
+MODELS = ".local/share/longhaul/models"
 # As the documents call two machines.
 ADDRESSES = {"home": "192.0.2.1", "office": "198.51.100.7"}
 # What goes on running shows by then what it must.
@@ -85,6 +85,6 @@ def lend_models(machine, user, models):
     folder.mkdir(parents=True, exist_ok=True)
     for model in models.glob("SmolLM2*.gguf"):
         shutil.copy(model, folder)
-    status, said = machine.run(f"chown -R {user}: {home_of(user)}/.cache")
+    status, said = machine.run(f"chown -R {user}: {home_of(user)}/.local")
     if status:
         raise RuntimeError(said)
