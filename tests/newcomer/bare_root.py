@@ -31,10 +31,12 @@ def run(*words, **more):
 
 
 RUNNING = set()
+STOPPED = threading.Event()
 
 
 def stop_all(*_):
-    """Whoever waits for one of them sees it end, and cleans up."""
+    """Whoever waits for one of them sees it end, and cleans up; none begins any more."""
+    STOPPED.set()
     for machine in RUNNING:
         machine.init.kill()
 
@@ -143,7 +145,7 @@ IDLE = "echo ready && exec cat"
 BOOT = """mount -t cgroup2 cgroup2 /sys/fs/cgroup && mount -t tmpfs -o mode=755 tmpfs /run && echo ready &&
     exec env -i container=bare PATH=/usr/sbin:/usr/bin:/sbin:/bin /sbin/init >/dev/null 2>&1"""
 GROUPS = next((path for path in ("/sys/fs/cgroup/unified", "/sys/fs/cgroup") if pathlib.Path(path, "cgroup.procs").exists()), None)
-BOOT_S_MAX = 120
+BOOT_S_MAX, GROUPS_S_MAX = 300, 10
 
 
 class BareRoot:
@@ -161,6 +163,8 @@ class BareRoot:
         self.link = f"lhn{network.number}-{number}"
 
     def __enter__(self):
+        if STOPPED.is_set():
+            raise RuntimeError("stopped")
         archive = None if self.like else archive_of(self.suite, self.cache, self.deadline, self.has_services)
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix=f"longhaul-newcomer-{self.suite}-", dir=self.cache))
         try:
@@ -242,9 +246,13 @@ class BareRoot:
             raise RuntimeError(f"{self.suite}: systemd has not started in {BOOT_S_MAX} s{said}")
 
     def remove_groups(self):
-        for folder, _, _ in os.walk(self.group, topdown=False):
-            with contextlib.suppress(OSError):
-                os.rmdir(folder)
+        """Those of the machine's services, as soon as the last of its processes has gone."""
+        until = time.monotonic() + GROUPS_S_MAX
+        while self.group.exists() and time.monotonic() < until:
+            for folder, _, _ in os.walk(self.group, topdown=False):
+                with contextlib.suppress(OSError):
+                    os.rmdir(folder)
+            time.sleep(0.1)
 
     def command(self, text, user="root", folder="/root"):
         """The words that run a shell's text inside, after a login of its own: what one text has put into the user's ~/.local/bin the next one finds."""
