@@ -142,7 +142,8 @@ eval "$3"
 """
 IDLE = "echo ready && exec cat"
 # systemd wants its own part of the tree of control groups, and to be told that the machine's devices and clock are none of its business.
-BOOT = """mount -t cgroup2 cgroup2 /sys/fs/cgroup && mount -t tmpfs -o mode=755 tmpfs /run && echo ready &&
+# What it mounts (credentials) services must see.
+BOOT = """mount -t cgroup2 cgroup2 /sys/fs/cgroup && mount -t tmpfs -o mode=755 tmpfs /run && mount --make-rshared / && echo ready &&
     exec env -i container=bare PATH=/usr/sbin:/usr/bin:/sbin:/bin /sbin/init >/dev/null 2>&1"""
 GROUPS = next((path for path in ("/sys/fs/cgroup/unified", "/sys/fs/cgroup") if pathlib.Path(path, "cgroup.procs").exists()), None)
 BOOT_S_MAX, GROUPS_S_MAX = 300, 10
