@@ -8,8 +8,8 @@
 
 static const char words[] = "none, auto, required, or an object that names a function";
 
-/* -1: it is none of the words. */
-static int choice_of(const char *word) {
+/* Whether it is one of the words; otherwise the choice stays. word may be NULL. */
+static bool read_word(const char *word, lh_openai_tool_choice *choice) {
     static const struct {
         const char *word;
         lh_openai_tool_choice choice;
@@ -18,9 +18,11 @@ static int choice_of(const char *word) {
                {"required", LH_TOOL_CHOICE_REQUIRED},
                {"any", LH_TOOL_CHOICE_REQUIRED}};
     for (size_t i = 0; word && i < sizeof all / sizeof *all; i++)
-        if (strcmp(word, all[i].word) == 0)
-            return (int)all[i].choice;
-    return -1;
+        if (strcmp(word, all[i].word) == 0) {
+            *choice = all[i].choice;
+            return true;
+        }
+    return false;
 }
 
 /* A name that stands in the object, or in a member of it that is called as its type. */
@@ -74,7 +76,8 @@ static void choose_allowed(const lh_body_reader *body, const json_t *choice, con
     const json_t *inside = json_object_get(choice, "allowed_tools"),
                  *of = json_is_object(inside) ? inside : choice,
                  *allowed = json_object_get(of, "tools");
-    int mode = choice_of(json_string_value(json_object_get(of, "mode")));
+    lh_openai_tool_choice mode = LH_TOOL_CHOICE_AUTO;
+    read_word(json_string_value(json_object_get(of, "mode")), &mode);
     if (!json_is_array(allowed)) {
         lh_body_refuse(body, "tool_choice", "invalid_type", "must have a list of 'tools'.");
         return;
@@ -86,14 +89,14 @@ static void choose_allowed(const lh_body_reader *body, const json_t *choice, con
     if (!left || json_array_append_new(made, left))
         lh_openai_refuse_status(body->error, LH_ERR_NO_MEMORY);
     else
-        lh_openai_tools_choose(body, left, mode < 0 ? LH_TOOL_CHOICE_AUTO : mode, NULL, tools);
+        lh_openai_tools_choose(body, left, mode, NULL, tools);
 }
 
 static void choose_object(const lh_body_reader *body, const json_t *choice, const json_t *list,
                           json_t *made, lh_openai_tools *tools) {
     const char *type = json_string_value(json_object_get(choice, "type"));
-    int word = choice_of(type);
-    if (word >= 0)
+    lh_openai_tool_choice word;
+    if (read_word(type, &word))
         lh_openai_tools_choose(body, list, word, NULL, tools);
     else if (type && strcmp(type, "allowed_tools") == 0)
         choose_allowed(body, choice, list, made, tools);
@@ -107,10 +110,10 @@ static void choose_object(const lh_body_reader *body, const json_t *choice, cons
 void lh_openai_tool_choice_read(const lh_body_reader *body, const json_t *list, json_t *made,
                                 lh_openai_tools *tools) {
     const json_t *choice = lh_body_typed(body, "tool_choice", "string|object", words);
-    int word = json_is_string(choice) ? choice_of(json_string_value(choice)) : LH_TOOL_CHOICE_AUTO;
+    lh_openai_tool_choice word = LH_TOOL_CHOICE_AUTO;
     if (json_is_object(choice))
         choose_object(body, choice, list, made, tools);
-    else if (word < 0)
+    else if (json_is_string(choice) && !read_word(json_string_value(choice), &word))
         lh_body_refuse(body, "tool_choice", "invalid_value", "must be %s.", words);
     else
         lh_openai_tools_choose(body, list, word, NULL, tools);

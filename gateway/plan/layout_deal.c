@@ -112,7 +112,7 @@ static double add_up(const dealing *d, const double *values) {
 static uint32_t count_complete(const dealing *d, const double *values) {
     uint32_t count = 0;
     for (uint32_t r = 0; r < d->replicas; r++)
-        count += isfinite(values[r]);
+        count += isfinite(values[r]) ? 1 : 0;
     return count;
 }
 

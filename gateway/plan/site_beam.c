@@ -255,7 +255,7 @@ static bool append_stages(lh_site_beam *b, const candidate *c, lh_layout *layout
 
 bool lh_site_beam_find(lh_site_beam *beam, const lh_site_fill *const *fills, uint32_t count,
                        double limit_us, lh_layout *layout) {
-    candidate best;
+    candidate best = {0};
     beam->fills = fills;
     beam->count = count;
     beam->limit_us = limit_us;

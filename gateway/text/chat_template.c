@@ -367,7 +367,7 @@ static lh_status render(const lh_chat_template *chat_template, lh_text bos, lh_t
     if (status)
         return status;
     status = render_told(chat_template, bos, eos, conversation, LH_SYSTEM_FOLD_NONE, made, error);
-    for (int fold = LH_SYSTEM_FOLD_LATER; fold <= LH_SYSTEM_FOLD_ALL; fold++) {
+    for (lh_system_fold fold = LH_SYSTEM_FOLD_LATER; fold <= LH_SYSTEM_FOLD_ALL; fold++) {
         lh_error second;
         if (status != LH_ERR_INVALID ||
             (!lh_folded_messages_differ(conversation->messages, conversation->count, fold) &&

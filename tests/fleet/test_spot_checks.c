@@ -63,7 +63,7 @@ static void wait_ready(simulation *sim, uint32_t chains) {
 
 static simulation *create(uint32_t chains, int workers, uint64_t memory_bytes, double rate,
                           lh_wire_type wire) {
-    lh_log_set_level(getenv("LONGHAUL_LOG") ? LH_LOG_INFO : LH_LOG_ERROR - 1);
+    lh_log_set_level(getenv("LONGHAUL_LOG") ? LH_LOG_INFO : (lh_log_level)(LH_LOG_ERROR - 1));
     simulation *sim = simulation_create(&(simulation_options){.replicas = chains,
                                                               .fleet.wire.type = wire,
                                                               .scheduler.prefix_cache = true,

@@ -3,13 +3,16 @@
 A command is a block indented by four spaces, as Markdown has it. A comment above it, which readers of the page do not see, says what comes of it;
 several comments stand for as many times that it is run:
 
-    <!-- newcomer: [on "MACHINE"] [background "TEXT"] shows "REGEX" [shows "REGEX"] [replace "TEXT" by "REGEX"] -->
+    <!-- newcomer: [needs "NAME"] [on "MACHINE"] [brings "FILE"] [before "TEXT"] [types "REGEX"] [background "TEXT"] shows "REGEX" [shows "REGEX"]
+         [replace "TEXT" by "REGEX"] [after "TEXT"] -->
     <!-- newcomer: not run: REASON -->
 
 `shows`: the output must match. `replace`: a placeholder of the text stands for the first group of REGEX in what the section's blocks have shown
-so far. `on`: on which of two machines, "home" (where nothing is said) or "office". `background`: commands that begin so go on running, and
-their output counts as it comes. A block of a section that is to be run and has no such comment is an error, so that nobody adds a command which
-nobody tries."""
+so far; `types`: so does what the reader types where he is asked. `on`: on which machine, "home" (where nothing is said), "office", which began as
+a copy of it, or "fresh", which has nothing. `needs`: what root has seen to by then on that machine (trial.py). `brings`: a file that was copied
+there from "home", to the same place beside the tree. `before`, `after`: what the reader does with his own hands, such as choosing an editor or
+stopping what he started. `background`: commands that begin so go on running until the section ends, and their output counts as it comes. A block
+of a section that is to be run and has no such comment is an error, so that nobody adds a command which nobody tries."""
 
 import dataclasses
 import pathlib
@@ -22,24 +25,29 @@ class Unreadable(ValueError):
 
 @dataclasses.dataclass
 class Block:
-    """line: where the commands begin in the document, from 1. background: how commands begin that go on running, or None. reason: why it is not
-    run, or None."""
+    """line: where the commands begin in the document, from 1. background: how commands begin that go on running. reason: why it is not run. All
+    but the commands' text as in the comment; None where it says nothing."""
 
     line: int
     commands: str
     shows: list = ()
     replacements: list = ()
     machine: str = "home"
+    needs: str = None
+    brings: str = None
+    before: str = None
+    types: str = None
     background: str = None
+    after: str = None
     reason: str = None
 
 
-MACHINES = ("home", "office")
+MACHINES = ("home", "office", "fresh")
 # What tests/newcomer/run --all tries, in this order.
 SECTIONS = (("README.md", "Try it"), ("README.md", "Test it"), ("docs/OPERATING.md", "Two real machines"), ("docs/OPERATING.md", "In a container"),
             ("docs/OPERATING.md", "With Compose"), ("docs/OPERATING.md", "From packages"), ("docs/OPERATING.md", "As services of systemd"))
 _COMMENT = re.compile(r"<!-- newcomer: (.*) -->$")
-_WORDS = re.compile(r'(shows|on|background) "((?:[^"\\]|\\.)*)"|(replace) "((?:[^"\\]|\\.)*)" by "((?:[^"\\]|\\.)*)"')
+_WORDS = re.compile(r'(shows|on|needs|brings|before|types|background|after) "((?:[^"\\]|\\.)*)"|(replace) "((?:[^"\\]|\\.)*)" by "((?:[^"\\]|\\.)*)"')
 
 
 def _unquoted(text):

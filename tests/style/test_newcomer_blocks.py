@@ -9,6 +9,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/newcomer"))
 
 from blocks import SECTIONS, Unreadable, blocks  # noqa: E402
+from trial import commands_of  # noqa: E402
 
 
 class Blocks(unittest.TestCase):
@@ -43,6 +44,11 @@ class Blocks(unittest.TestCase):
         self.assertEqual(first.commands, second.commands)
         with self.assertRaises(Unreadable):
             self.read('## Try it\n\n<!-- newcomer: on "elsewhere" shows "a" -->\n    run\n')
+
+    def test_what_a_reader_has_and_does_himself(self):
+        block, = self.read('## Try it\n\n<!-- newcomer: needs "docker" on "fresh" brings "../a" before "export EDITOR=\\"x\\"" types "(b)" shows "c" after "d" -->\n    e\n')
+        self.assertEqual((block.needs, block.machine, block.brings, block.types, block.after), ("docker", "fresh", "../a", "(b)", "d"))
+        self.assertEqual(commands_of(block, "", {}), 'export EDITOR="x"\ne\nd\n')
 
     def test_other_sections_are_left_alone(self):
         block, = self.read('## Else\n\n    rm\n\n## Try it\n\n<!-- newcomer: shows "a" shows "b" -->\n    make\n\n    test\ntext\n## More\n\n    rm\n')

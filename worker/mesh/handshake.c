@@ -6,7 +6,7 @@
 #include <assert.h>
 #include <string.h>
 
-static const char magic[6] = "LHMESH";
+static const char magic[] = {'L', 'H', 'M', 'E', 'S', 'H'};
 enum { VERSION = 1 };
 
 typedef struct hello {

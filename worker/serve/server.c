@@ -46,7 +46,7 @@ struct lh_server {
     bool close_wanted, closing;
 };
 
-static void call_once(callback *told) {
+static void tell_once(callback *told) {
     callback now = *told;
     *told = (callback){0};
     if (now.call)
@@ -64,7 +64,7 @@ static void on_step_failed(void *context) {
 static void tell_if_idle(void *context) {
     lh_server *server = context;
     if (server->table.count == 0)
-        call_once(&server->on_idle);
+        tell_once(&server->on_idle);
 }
 
 /* ---- New requests ---- */
@@ -196,7 +196,7 @@ static void on_consumed(void *context, void *step, size_t bytes) {
 }
 
 static void on_removed(void *context) {
-    call_once(&((lh_server *)context)->on_removed);
+    tell_once(&((lh_server *)context)->on_removed);
 }
 
 static void wake(void *context) {
@@ -413,7 +413,7 @@ static void on_trials_closed(void *context) {
     lh_server *server = context;
     callback on_closed = server->on_closed;
     destroy(server);
-    call_once(&on_closed);
+    tell_once(&on_closed);
 }
 
 static void on_table_closed(void *context) {

@@ -472,7 +472,7 @@ static jinja_node *parse_unary(jinja_parser *parser, bool with_filters) {
 static jinja_node *binary(jinja_parser *parser, jinja_operator operator, jinja_node * left,
                           jinja_node *right) {
     jinja_node *node = make(parser, JINJA_BINARY, left, right);
-    node->sign = operator;
+    node->sign = (int)operator;
     return node;
 }
 

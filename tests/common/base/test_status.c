@@ -19,7 +19,7 @@ static void messages_drive_no_terminal(void **state) {
 static void every_status_has_a_name_and_a_text(void **state) {
     (void)state;
     assert_string_equal(lh_status_name(LH_OK), "LH_OK");
-    for (int status = LH_OK; status <= LH_ERR_INTERNAL; status++)
+    for (lh_status status = LH_OK; status <= LH_ERR_INTERNAL; status++)
         if (strcmp(lh_status_name(status), "LH_ERR_UNKNOWN") != 0)
             assert_true(strlen(lh_status_text(status)) > 0);
     assert_string_equal(lh_status_name((lh_status)-1), "LH_ERR_UNKNOWN");

@@ -15,7 +15,7 @@ static lh_reading_ledger *ledger;
 
 static int open_ledger(void **state) {
     (void)state;
-    return lh_reading_ledger_create(&ledger, NULL);
+    return lh_reading_ledger_create(&ledger, NULL) != LH_OK;
 }
 
 static int close_ledger(void **state) {

@@ -26,8 +26,8 @@ static const char grammar_text[] =
 
 static const char *const texts[] = {
     "{\"name\": \"J\xC3\xBCrgen \xE6\x97\xA5\xE6\x9C\xAC \xF0\x9F\x98\x80\", \"age\": 42}",
-    "{\n  \"items\": [1, 2.50, -3, {\"a\": [[[true]], null]}],\n  \"text\": \"He said "
-    "\\\"no\\\"\"\n}",
+    ("{\n  \"items\": [1, 2.50, -3, {\"a\": [[[true]], null]}],\n  \"text\": \"He said "
+     "\\\"no\\\"\"\n}"),
     "{}"};
 
 typedef struct real {

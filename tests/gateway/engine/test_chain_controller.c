@@ -28,7 +28,8 @@ static int set_up(void **state) {
         reports[i] = report_of(i == 0 ? "a" : "b");
         reports[i].memory_bytes = 250;
     }
-    return lh_chain_controller_create(&fleet, &scheduler, &bench_sink, 0, &controller, NULL);
+    return lh_chain_controller_create(&fleet, &scheduler, &bench_sink, 0, &controller, NULL) !=
+           LH_OK;
 }
 
 static int tear_down(void **state) {

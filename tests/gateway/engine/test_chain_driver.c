@@ -55,7 +55,7 @@ static int set_up(void **state) {
     step_peer_open(&peer, &loop);
     assert_int_equal(lh_trace_store_create(4, 1 << 20, &traces, NULL), LH_OK);
     return lh_chain_controller_create(&fleet, &scheduler, &bench_sink, lh_clock_us(), &controller,
-                                      NULL);
+                                      NULL) != LH_OK;
 }
 
 static void close_driver(void) {

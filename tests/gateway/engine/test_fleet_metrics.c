@@ -22,7 +22,7 @@ static int set_up(void **state) {
     const lh_scheduler_options scheduler = options_of(16);
     lh_log_set_level(LH_LOG_ERROR);
     now_us = 0;
-    return lh_router_create(2, &fleet, &scheduler, &bench_sink, 0, &router, NULL);
+    return lh_router_create(2, &fleet, &scheduler, &bench_sink, 0, &router, NULL) != LH_OK;
 }
 
 static int tear_down(void **state) {
@@ -97,8 +97,8 @@ static void chains_hops_and_workers_are_told(void **state) {
         "\nlonghaul_hop_wire_info{chain=\"main\",from=\"b\",to=\"gateway\",wire=\"tokens\"} 1\n",
         "\nlonghaul_workers 2\n",
         "\nlonghaul_worker_report_age_seconds{worker=\"a\",site=\"home\"} 0.25\n",
-        "\nlonghaul_worker_certificate_expiry_timestamp_seconds{worker=\"a\",site=\"home\"} "
-        "1800000000\n",
+        ("\nlonghaul_worker_certificate_expiry_timestamp_seconds{worker=\"a\",site=\"home\"} "
+         "1800000000\n"),
     };
     lh_worker_report a = report_of("a"), b = report_of("b");
     lh_text_buffer text;

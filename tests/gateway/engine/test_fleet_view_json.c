@@ -45,7 +45,7 @@ static int set_up(void **state) {
     a = half("a");
     b = half("b");
     c = half("c");
-    return lh_router_create(2, &fleet, &scheduler, &bench_sink, 0, &router, NULL);
+    return lh_router_create(2, &fleet, &scheduler, &bench_sink, 0, &router, NULL) != LH_OK;
 }
 
 static int tear_down(void **state) {

@@ -336,8 +336,8 @@ static void a_folder_without_a_fleet_is_told(void **state) {
 static void damaged_records_are_refused(void **state) {
     membership_bench *b = *state;
     static const char *const damaged[] = {"", "{", "{}", "{\"version\":2}",
-                                          "{\"version\":1,\"fleet_listen\":\"\","
-                                          "\"authorities\":[],\"tokens\":[],\"members\":[]}"};
+                                          ("{\"version\":1,\"fleet_listen\":\"\","
+                                           "\"authorities\":[],\"tokens\":[],\"members\":[]}")};
     lh_membership_options options = membership_options_of(b);
     for (size_t i = 0; i < sizeof damaged / sizeof damaged[0]; i++) {
         lh_membership *again;

@@ -75,7 +75,7 @@ static int open_pool(void **state) {
     memset(jobs, 0, sizeof jobs);
     job_count = 0;
     order[0] = '\0';
-    return lh_reader_pool_create(&options, &pool, NULL);
+    return lh_reader_pool_create(&options, &pool, NULL) != LH_OK;
 }
 
 static int close_pool(void **state) {

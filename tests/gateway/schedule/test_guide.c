@@ -324,7 +324,8 @@ static void twins_begin_alike_and_part(void **state) {
     assert_in_range(second->length - 7, 1, 8); /* not all of it is certain */
     assert_memory_equal(second->history + 7, first->history + 10,
                         (second->length - 7) * sizeof *first->history);
-    for (const char *rest = "{\"name\":" + (second->length - 7); *rest; rest++) {
+    static const char form[] = "{\"name\":";
+    for (const char *rest = form + (second->length - 7); *rest; rest++) {
         lh_sequence_append(second, (uint8_t)*rest);
         assert_int_equal(lh_sequence_follow(second, NULL), LH_OK);
     }

@@ -9,7 +9,7 @@
 
 lh_cuda_device emulated_gpu(const char *library) {
     const lh_cuda_plugin *plugin;
-    lh_cuda_device device;
+    lh_cuda_device device = {0};
     lh_error error;
     lh_status status = lh_cuda_library_open(library, &plugin, &error);
     if (status == LH_OK)

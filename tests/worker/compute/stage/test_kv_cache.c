@@ -22,7 +22,7 @@ static lh_kv_cache *cache;
 static int set_up(void **state) {
     (void)state;
     return lh_kv_cache_create(&host, LAYERS, &shape, CONTEXT, PAGES * PAGE_BYTES + PAGE_BYTES / 2,
-                              &cache, NULL);
+                              &cache, NULL) != LH_OK;
 }
 
 static int tear_down(void **state) {
