@@ -29,6 +29,7 @@ except ImportError as missing:
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "truth"))
 
+import llama_cpp  # noqa: E402
 import test_gbnf  # noqa: E402
 from test_gbnf import llguidance  # noqa: E402
 from random_schemas import RandomSchemas  # noqa: E402
@@ -164,12 +165,12 @@ class ConstrainedOutput(unittest.TestCase):
 
     def test_grammars_that_people_share(self):
         """By our own matcher, which tests/truth/test_gbnf.py judges, and by llguidance."""
-        if not IS_THOROUGH and not list(test_gbnf.CACHE.glob("*.gbnf")):
-            self.skipTest("tests/truth/test_gbnf.py has not fetched them")
-        if not list(test_gbnf.CACHE.glob("*.gbnf")):
-            test_gbnf.fetch()
+        try:
+            folder = llama_cpp.folder("gbnf")
+        except llama_cpp.NotFetched as problem:
+            self.skipTest(str(problem))
         lines = []
-        for path in sorted(test_gbnf.CACHE.glob("*.gbnf")):
+        for path in sorted(folder.glob("*.gbnf")):
             for seed in range(12 if IS_THOROUGH else 1):
                 choice = self.chat(extra_body={"guided_grammar": path.read_text()}, seed=seed, max_tokens=200 if IS_THOROUGH else 100).choices[0]
                 if choice.finish_reason == "stop":

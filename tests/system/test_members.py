@@ -142,7 +142,8 @@ class Members(unittest.TestCase):
                 status, text = self.report("mallory", name, site)
                 self.assertEqual(status, 403)
                 self.assertEqual(text, f"the certificate is that of worker mallory of site elsewhere, the report that of worker {name} of site {site}\n")
-                self.assertIn(text.strip(), self.fleet.gateway.log_text())
+                # A thread writes the log.
+                wait_until(lambda said=text.strip(): said in self.fleet.gateway.log_text(), "the log says so")
         self.assertIsNone(self.fleet.worker_state("mallory"))
         self.assertEqual(self.fleet.worker_state("worker-1")["site"], "site-of-worker-1")
         self.assertNotIn("was restarted worker=worker-1", self.fleet.gateway.log_text())
