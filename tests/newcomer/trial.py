@@ -27,9 +27,14 @@ def home_of(user):
 
 
 def in_background(commands, beginning, log):
-    """The commands with those that begin so started beside the others, and their output in a file."""
+    """The commands with those that begin so started beside the others, and their output in a file. A reader sees a program say that it has started
+    before he types the next command in another terminal."""
     whole = re.split(r"(?<!\\)\n", commands)
-    return "\n".join(f"setsid {one} >>{log} 2>&1 </dev/null &\necho $! >>{RUNNING}" if one.startswith(beginning) else one for one in whole)
+    started = f"""touch {log}; before=$(wc -l <{log})
+        setsid %s >>{log} 2>&1 </dev/null &
+        echo $! >>{RUNNING}
+        for tenth in $(seq 300); do tail -n +$((before + 1)) {log} | grep -qE ' (listening|started) ' && break; sleep 0.1; done"""
+    return "\n".join(started % one if one.startswith(beginning) else one for one in whole)
 
 
 def end_background(machine):
