@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #define PARTIAL      "partial-" /* and six characters that mkostemp draws */
@@ -347,4 +348,12 @@ void lh_weight_writer_destroy(lh_weight_writer *writer) {
     lh_sha256_destroy(writer->sha256);
     free(writer->path);
     free(writer);
+}
+
+bool lh_weight_cache_free_bytes(const lh_weight_cache *cache, uint64_t *bytes) {
+    struct statvfs disk;
+    if (statvfs(cache->folder, &disk) != 0)
+        return false;
+    *bytes = (uint64_t)disk.f_bavail * disk.f_frsize;
+    return true;
 }

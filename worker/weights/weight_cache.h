@@ -53,3 +53,5 @@ void lh_weight_writer_destroy(lh_weight_writer *writer);
 /* Makes the names of files that were committed last through a loss of power, as their bytes do
  * already. */
 lh_status lh_weight_cache_sync(lh_weight_cache *cache, lh_error *error);
+/* How many bytes its file system has free for this process. False: that is not known. */
+bool lh_weight_cache_free_bytes(const lh_weight_cache *cache, uint64_t *bytes);

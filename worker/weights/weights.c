@@ -179,6 +179,7 @@ static lh_status open_fetch(lh_weights *weights, const lh_weights_options *optio
     const lh_weight_fetch_options fetch = {.certificates = options->certificates,
                                            .bytes_per_s_max = options->bytes_per_s_max,
                                            .cancelled = options->cancelled};
+    weights->is_provision = options->bytes_per_s_max > 0;
     lh_status status = resolve_url(options->weights_url, options->fleet_url, &weights->weights_text,
                                    &weights->weights_url, error);
     if (status == LH_OK)

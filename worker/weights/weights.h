@@ -35,7 +35,9 @@ typedef struct lh_weights_options {
     lh_thread_pool *pool;                /* checks what is here; NULL: the caller does; outlives */
     const char *model_path;              /* local GGUF file, or NULL or "" */
     lh_weight_certificates certificates; /* outlive the weights */
-    uint64_t bytes_per_s_max; /* that a server is asked for on average; 0: as many as it sends */
+    /* that a server is asked for on average, and then at most half of the free disk is filled; 0:
+     * as many as it sends */
+    uint64_t bytes_per_s_max;
     /* set by any thread: the call in progress returns LH_ERR_CANCELLED; may be NULL; outlives */
     const _Atomic bool *cancelled;
 } lh_weights_options;

@@ -4,6 +4,7 @@
 #include "worker/weights/weights_parts.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -376,6 +377,19 @@ static void on_bytes(void *context, int64_t bytes) {
     report(e);
 }
 
+/* A disk that is full of what may never be needed would keep out what is. */
+static lh_status check_room(const ensuring *e, lh_error *error) {
+    uint64_t missing = e->total - e->done, free_bytes;
+    if (!e->weights->is_provision || !lh_weight_cache_free_bytes(e->weights->cache, &free_bytes) ||
+        missing <= free_bytes / 2)
+        return LH_OK;
+    return lh_fail(error, LH_ERR_LIMIT,
+                   "what would be needed after a loss takes %" PRIu64 " MB more, and of the "
+                   "%" PRIu64 " MB that are free for the cache folder at most half may be taken "
+                   "for that",
+                   missing / 1000000, free_bytes / 1000000);
+}
+
 static lh_status fetch_missing(ensuring *e, lh_error *error) {
     lh_weights *weights = e->weights;
     const lh_weight_download_events events = {e, on_part, on_bytes};
@@ -425,6 +439,8 @@ lh_status lh_weights_ensure(lh_weights *weights, const lh_model_config *config,
         status = find_all(&e, find_blocks, error);
     if (status == LH_OK)
         status = list_missing(&e, error);
+    if (status == LH_OK)
+        status = check_room(&e, error);
     if (status == LH_OK)
         status = fetch_missing(&e, error);
     reset_ensuring(&e);

@@ -32,6 +32,7 @@ struct lh_weights {
     lh_weight_url weights_url, tensors_url, blocks_url, pieces_url;
     char *fleet_url;
     uint64_t file_bytes, header_bytes;
+    bool is_provision; /* what is fetched may never be needed: it leaves half of the free disk */
     uint8_t header_digest[LH_SHA256_BYTES];
     lh_gguf_file *local; /* the whole model; NULL: none */
     uint8_t *header;     /* [header_bytes], where there is no local file; `parsed` points into it */
