@@ -354,11 +354,11 @@ static lh_http_progress stay_alive(lh_openai_answer *answer) {
         return LH_HTTP_WAIT;
     const int64_t silence_us = (int64_t)answer->service->config.keep_alive_ms * 1000;
     const int64_t now_us = lh_clock_us(), silent_us = now_us - answer->silent_since_us;
-    char waiting[LH_OPENAI_WAITING_BYTES];
-    lh_openai_outage_waiting(answer->service, waiting);
-    bool is_due =
-        silent_us >= silence_us || (waiting[0] && silent_us >= lh_min_i64(silence_us, WAITING_US));
-    if (is_due)
+    char waiting[LH_OPENAI_WAITING_BYTES] = "";
+    /* Not for each token: it takes a lock. */
+    if (silent_us >= lh_min_i64(silence_us, WAITING_US))
+        lh_openai_outage_waiting(answer->service, waiting);
+    if (silent_us >= silence_us || waiting[0])
         return answer->dialect->keep_alive(answer->writer, waiting) ? LH_HTTP_BREAK : LH_HTTP_READY;
     int64_t look_us = now_us + lh_min_i64(silence_us - silent_us, WAITING_US);
     lh_http_exchange_wake_at(answer->exchange, look_us);

@@ -1,9 +1,9 @@
 /* One small function for each route that needs one. */
 #include "gateway/openai/lookup.h"
-#include "gateway/openai/outage.h"
 
 #include "common/json/json_text.h"
 #include "gateway/openai/dialect.h"
+#include "gateway/openai/outage.h"
 #include "gateway/openai/render.h"
 #include "gateway/openai/served_context.h"
 #include "gateway/openai/tokenization.h"
