@@ -106,23 +106,31 @@ static void without_a_spare_the_streams_end_cleanly(void **state) {
     simulation_destroy(sim);
 }
 
-/* What was lost takes longer to load than the streams would wait for nothing. */
-static void a_spare_that_loads_for_long_is_waited_for(void **state) {
-    (void)state;
-    simulation *sim =
-        simulation_create(&(simulation_options){.link = {.delay_us = 5 * MS},
-                                                .fleet.aim.stages = 2,
-                                                .scheduler.takeover_timeout_us = 15000 * MS});
+/* Three workers that load for so long, of which two are needed: three streams run, and one of the
+ * two is killed. counts_load: workers report how far they are with loading. */
+static simulation *create_bereft(int64_t load_us, bool counts_load, int64_t takeover_timeout_us) {
+    simulation *sim = simulation_create(
+        &(simulation_options){.link = {.delay_us = 5 * MS},
+                              .fleet.aim.stages = 2,
+                              .scheduler.takeover_timeout_us = takeover_timeout_us});
     toy_worker_options workers[3] = {small_worker(0), small_worker(1), small_worker(2)};
     for (int i = 0; i < 3; i++) {
         workers[i].memory_bytes = 7000;
-        workers[i].load_us = 8000 * MS;
+        workers[i].load_us = load_us;
+        workers[i].counts_load = counts_load;
         simulation_add_worker(sim, &workers[i]);
     }
-    simulation_wait_ready(sim, 20000 * MS);
+    simulation_wait_ready(sim, load_us + 12000 * MS);
     small_fleet_submit(sim, 3, 100);
     simulation_step_until(sim, simulation_now_us(sim) + 300 * MS);
     toy_worker_kill(simulation_worker(sim, 2));
+    return sim;
+}
+
+/* What was lost takes longer to load than the streams would wait for nothing. */
+static void a_spare_that_loads_for_long_is_waited_for(void **state) {
+    (void)state;
+    simulation *sim = create_bereft(8000 * MS, false, 15000 * MS);
     assert_in_range(small_fleet_assert_finished(sim, 3), 8000 * MS, 10000 * MS);
     simulation_destroy(sim);
 }
@@ -130,43 +138,15 @@ static void a_spare_that_loads_for_long_is_waited_for(void **state) {
 /* The limit counts from the last byte, however long all of them take. */
 static void a_spare_whose_bytes_come_is_waited_for_longer(void **state) {
     (void)state;
-    simulation *sim =
-        simulation_create(&(simulation_options){.link = {.delay_us = 5 * MS},
-                                                .fleet.aim.stages = 2,
-                                                .scheduler.takeover_timeout_us = 6000 * MS});
-    toy_worker_options workers[3] = {small_worker(0), small_worker(1), small_worker(2)};
-    for (int i = 0; i < 3; i++) {
-        workers[i].memory_bytes = 7000;
-        workers[i].load_us = 40000 * MS;
-        workers[i].counts_load = true;
-        simulation_add_worker(sim, &workers[i]);
-    }
-    simulation_wait_ready(sim, 60000 * MS);
-    small_fleet_submit(sim, 3, 100);
-    simulation_step_until(sim, simulation_now_us(sim) + 300 * MS);
-    toy_worker_kill(simulation_worker(sim, 2));
+    simulation *sim = create_bereft(40000 * MS, true, 6000 * MS);
     assert_in_range(small_fleet_assert_finished(sim, 3), 40000 * MS, 42000 * MS);
     simulation_destroy(sim);
 }
 
 static void but_not_for_ever(void **state) {
     (void)state;
-    simulation *sim =
-        simulation_create(&(simulation_options){.link = {.delay_us = 5 * MS},
-                                                .fleet.aim.stages = 2,
-                                                .scheduler.takeover_timeout_us = 6000 * MS});
-    toy_worker_options workers[3] = {small_worker(0), small_worker(1), small_worker(2)};
-    for (int i = 0; i < 3; i++) {
-        workers[i].memory_bytes = 7000;
-        workers[i].load_us = 8000 * MS;
-        simulation_add_worker(sim, &workers[i]);
-    }
-    simulation_wait_ready(sim, 20000 * MS);
-    small_fleet_submit(sim, 3, 100);
-    simulation_step_until(sim, simulation_now_us(sim) + 300 * MS);
-    int64_t killed_us = simulation_now_us(sim);
-    toy_worker_kill(simulation_worker(sim, 2));
-    assert_true(simulation_run_streams(sim, killed_us + 6200 * MS));
+    simulation *sim = create_bereft(8000 * MS, false, 6000 * MS);
+    assert_true(simulation_run_streams(sim, simulation_now_us(sim) + 6200 * MS));
     assert_true(simulation_stream_at(sim, 0)->is_failed);
     simulation_destroy(sim);
 }
