@@ -34,7 +34,7 @@ typedef enum lh_json_kind {
     LH_JSON_OWN      /* by the functions of `own` */
 } lh_json_kind;
 
-/* What a reader takes beside a value. */
+/* Flags by which a reader accepts a field without a value. */
 #define LH_JSON_ABSENT   1u /* the field may be absent; the member stays as it is then */
 #define LH_JSON_NULL     2u /* the field may be null, which is read like an absent one */
 #define LH_JSON_OPTIONAL 3u /* both */

@@ -19,11 +19,11 @@ bool lh_port_owner_find(uint16_t port, lh_port_owner *owner);
 
 #define LH_PORT_USE_BYTES 128u
 
-/* What stands in the way of a socket that wants to listen at an address. */
+/* Why a socket cannot listen at an address. */
 typedef enum lh_port_use {
     LH_PORT_USE_NONE, /* nothing that is seen */
     LH_PORT_USE_LISTENER,
-    /* The kernel has given the port to one that somebody opened to elsewhere: it will be free. */
+    /* An outgoing connection has it as its local port, so it becomes free when that closes. */
     LH_PORT_USE_CONNECTION,
 } lh_port_use;
 

@@ -78,7 +78,7 @@ typedef struct lh_row_ask {
 typedef struct lh_row_due {
     lh_row_scoring scoring;
     lh_row_pooling pooling;
-    uint32_t top_logprobs; /* at most so many come with the draw */
+    uint32_t top_logprobs; /* the draw is reported with at most this many */
     bool draws;
 } lh_row_due;
 

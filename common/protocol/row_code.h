@@ -9,7 +9,7 @@
 
 /* ---- Asks ---- */
 
-/* Of a segment's flags, those that say what is asked. */
+/* The flags of a segment that say what its rows ask. */
 #define LH_ROW_ASK_FLAGS (LH_ROW_FLAG_DRAWS | LH_ROW_FLAG_SCORED | LH_ROW_FLAG_POOLED)
 
 #define LH_ROW_FLAG_DRAWS  1u
@@ -23,8 +23,8 @@ size_t lh_row_ask_bytes(const lh_row_ask *ask);
 void lh_put_row_ask(lh_byte_writer *writer, const lh_row_ask *ask);
 /* Whether its lists are within the limits (LH_ERR_LIMIT); segment: its number, for the message. */
 lh_status lh_row_ask_check_counts(const lh_row_ask *ask, uint32_t segment, lh_error *error);
-/* Of a segment with so many rows and these flags. Lists lie in the arena. LH_ERR_MALFORMED,
- * LH_ERR_LIMIT. */
+/* Reads what a segment of `rows` rows asks, by its flags; the lists are copied into the arena.
+ * LH_ERR_MALFORMED, LH_ERR_LIMIT. */
 lh_status lh_get_row_ask(lh_byte_reader *reader, lh_step_arena *memory, uint32_t flags,
                          uint32_t rows, uint32_t segment, lh_row_ask *ask, lh_error *error);
 
@@ -32,7 +32,7 @@ lh_status lh_get_row_ask(lh_byte_reader *reader, lh_step_arena *memory, uint32_t
 
 #define LH_ROW_ANSWER_BYTES 28u /* before its lists */
 #define LH_ROW_SCORE_BYTES  12u /* before its logprobs */
-/* Of all results of a step together. */
+/* The most bytes that all results of a step take together. */
 #define LH_ROW_ANSWERS_BYTES_MAX                                                                   \
     (LH_STEP_SEGMENTS_MAX * (LH_ROW_ANSWER_BYTES + LH_TOP_LOGPROBS_MAX * 8u) +                     \
      LH_STEP_ROWS_MAX * (LH_ROW_SCORE_BYTES + LH_TOP_LOGPROBS_MAX * 8u) +                          \
@@ -51,7 +51,7 @@ typedef struct lh_row_answers_load {
 lh_status lh_row_answer_check(const lh_row_answer *answer, uint32_t index,
                               lh_row_answers_load *load, lh_error *error);
 
-/* Where the lists of a step's answers are decoded to. */
+/* The memory into which the lists of a step's answers are decoded. */
 typedef struct lh_row_answers_room {
     int64_t *sums;
     lh_token_score *scores;

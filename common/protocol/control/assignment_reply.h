@@ -21,7 +21,7 @@ typedef struct lh_control_member {
     uint32_t weight;
 } lh_control_member;
 
-/* Those who compute the stage together. Unused bytes are 0. */
+/* The workers that compute the stage together. Unused bytes are 0. */
 typedef struct lh_control_team {
     uint32_t count; /* 0: it is this worker's alone */
     uint32_t own;   /* which of them it is: 0 takes the steps */

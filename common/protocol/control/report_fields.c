@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#define SLOWDOWN_MAX 1000 /* above that nobody measures anything */
+#define SLOWDOWN_MAX 1000 /* no measurement is made with more */
 #define THREADS_MAX  65536
 
 #define OWNER lh_worker_report
